@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -64,15 +65,18 @@ type Catalog struct {
 	stale      map[string]struct{} // unknown jobs that have changed
 	byRegister bool                // all registrations are read and watched: see AbleChanged
 	audit      audit
+	state      state
 
 	Survey *Survey
+	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to look at one again.
+	Agenda *agenda.Agenda[*Job]
 }
 
 // New returns an empty catalog.
 func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	jobs := make(map[string]*Job)
 	return &Catalog{
-		loop: loop, member: m, handlers: handlers, Survey: &Survey{jobs: jobs},
+		loop: loop, member: m, handlers: handlers, Survey: &Survey{jobs: jobs}, Agenda: agenda.New(loop.Log, byName),
 		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
@@ -89,6 +93,8 @@ type Job struct {
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
 	Written  int64       // when the spec was last written, on ZooKeeper's clock, in Unix milliseconds
 	Slots    []string    // of the active layout, whose nodes exist
+
+	agenda.Entry
 
 	looked       bool              // it was read, or it is known why that cannot be
 	known        bool              // Version, Created and what follows were read
@@ -111,8 +117,6 @@ type Job struct {
 
 // noSpec is the spec of a job that was not read, or cannot be.
 var noSpec = new(zkrec.Spec)
-
-func newJob(name string) *Job { return &Job{Name: name, Spec: noSpec} }
 
 // Valid reports whether the job has a spec that can run somewhere: Ticks is set.
 func (j *Job) Valid() bool { return j.Ticks != nil }
@@ -174,6 +178,7 @@ func (c *Catalog) Joined() {
 	for _, j := range c.jobs {
 		j.nextLook = 0
 	}
+	c.Agenda.WakeAll()
 	read, stale := c.primed, c.stale
 	c.primed, c.stale = primed{}, make(map[string]struct{})
 	if read.attempt != c.loop.Attempt() {
@@ -183,27 +188,12 @@ func (c *Catalog) Joined() {
 		if c.jobs[name] != nil {
 			continue
 		}
-		j := newJob(name)
-		c.jobs[name], c.sorted = j, nil
+		j := add(c, name)
 		c.refreshed(j, read.views[i])
 		if _, changed := stale[name]; changed {
 			j.nextLook = 0
 		}
 	}
-}
-
-// Sync reads what is due to be read although no watch tells.
-func (c *Catalog) Sync() {
-	now := c.loop.Now()
-	if now >= c.nextList {
-		c.List()
-	}
-	for _, j := range c.sorted.of(c.jobs) {
-		if now >= j.nextLook {
-			c.Refresh(j)
-		}
-	}
-	c.audit.Sync(c.sorted.of(c.jobs))
 }
 
 // List finds out which jobs there are.
@@ -270,9 +260,7 @@ func (c *Catalog) listed(names []string) {
 			misnamed = append(misnamed, name)
 		}
 		if is && err == nil && c.jobs[name] == nil {
-			j := newJob(name)
-			c.jobs[name], c.sorted = j, nil
-			c.Refresh(j)
+			c.Refresh(add(c, name))
 		}
 	}
 	for _, j := range c.sorted.of(c.jobs) {
@@ -292,6 +280,7 @@ func (c *Catalog) listed(names []string) {
 func (c *Catalog) forget(j *Job) {
 	delete(c.jobs, j.Name)
 	c.sorted = nil
+	c.Agenda.Remove(j)
 	delete(c.registered, j.Name)
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotGone{lease.Slot(slot)})
@@ -340,6 +329,7 @@ func (c *Catalog) viewed(j *Job, v view) {
 
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
+	c.Agenda.Wake(j)
 	j.looked = j.looked || !zkconn.IsUnknown(v.err)
 	switch {
 	case errors.Is(v.err, zkconn.ErrNoNode), v.spec != nil && v.spec.Canceled:
@@ -390,10 +380,10 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 	c.setEligible(j, err)
 }
 
-// Unreadable reports whether the job has been invalid for longer than d because a record that it needs
-// cannot be read. A record of a newer schema does not count: instances of that version run the job.
-func (j *Job) Unreadable(now, d time.Duration) bool {
-	return !j.Valid() && j.spoilt && j.invalidSince != 0 && now-j.invalidSince > d
+// Unreadable reports since when, on Mono, the job has been invalid because a record that it needs cannot be read, if it is.
+// A record of a newer schema does not count: instances of that version run the job.
+func (j *Job) Unreadable() (since time.Duration, is bool) {
+	return j.invalidSince, !j.Valid() && j.spoilt && j.invalidSince != 0
 }
 
 // HasShards reports whether nodes of shards exist, of this layout or another.

@@ -200,6 +200,7 @@ func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g)
+		roomtest.Pass(3 * roomtest.SyncPeriod) // no sync looks at the job any more
 		told(a)
 		allow := g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 			if r.Client == "a" && r.Path == g.Tree.Job("job") {

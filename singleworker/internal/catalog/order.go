@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+func byName(a, b *Job) int { return strings.Compare(a.Name, b.Name) }
+
 // inOrder is the jobs by name, so that what is done for all of them is always done in the same order. It is
 // made when it is asked for, and nil if the jobs have changed since.
 type inOrder []*Job
@@ -13,7 +15,7 @@ type inOrder []*Job
 // of returns the list of jobs, which does not change.
 func (o *inOrder) of(jobs map[string]*Job) []*Job {
 	if *o == nil {
-		*o = slices.SortedFunc(maps.Values(jobs), func(a, b *Job) int { return strings.Compare(a.Name, b.Name) })
+		*o = slices.SortedFunc(maps.Values(jobs), byName)
 	}
 	return *o
 }

@@ -190,7 +190,7 @@ func (c *Coordinator) sync() {
 	c.removal.Sync()
 	c.parts.Sync()
 	c.deputy.Sync()
-	c.catalog.Jobs(c.keeper.Keep)
+	c.keeper.Sync()
 	c.journal.Sync()
 	c.member.CheckLatch()
 	c.member.Clock.Sync()

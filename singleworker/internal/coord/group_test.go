@@ -2,8 +2,10 @@ package coord
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -52,6 +54,11 @@ func (g *group) join(sid string) *instance {
 	if g.configure != nil {
 		g.configure(&cfg)
 	}
+	g.T.Cleanup(func() {
+		if text := m.log.String(); strings.Contains(text, agenda.Missed) {
+			g.T.Error(text)
+		}
+	})
 	m.Coordinator = New(cfg)
 	m.CommitTo(m.Coordinator)
 	m.stop = g.Go(m.client, func(ctx context.Context) { m.ended <- m.Run(ctx) })

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
@@ -72,6 +73,8 @@ type Journal struct {
 	nodes nodes
 
 	Gates *Gates
+	// Agenda says which slots a sync looks at.
+	Agenda *agenda.Agenda[*node]
 }
 
 // owned is what is known of a slot that this instance owns.
@@ -88,14 +91,15 @@ type owned struct {
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, runner Runner, keep int) *Journal {
 	j := &Journal{
 		loop: loop, member: m, catalog: c, owner: o, runner: runner, keep: keep,
-		nodes: make(nodes),
+		nodes: newNodes(loop.Log),
 	}
+	j.Agenda = j.nodes.agenda
 	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}
 	return j
 }
 
 // Idle reports whether no run is under way and nothing is to be written.
-func (j *Journal) Idle() bool { return len(j.nodes) == 0 }
+func (j *Journal) Idle() bool { return len(j.nodes.bySlot) == 0 }
 
 // Gained begins to follow a slot that this instance has come to own.
 func (j *Journal) Gained(slot string) {
@@ -120,7 +124,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 		return true
 	}
 	looked, t := 0, j.loop.Clock.Wall().Add(-grace)
-	for slot, n := range j.nodes {
+	for slot, n := range j.nodes.bySlot {
 		job := j.catalog.JobOf(slot)
 		if !n.known || job == nil || !job.Eligible || !job.Valid() || n.own == nil || n.own.Since.After(t) {
 			continue
@@ -138,7 +142,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 // Lost stops following a slot.
 func (j *Journal) Lost(slot string, cause error) {
 	j.runner.Disown(slot, cause)
-	if n := j.nodes[slot]; n != nil {
+	if n := j.nodes.bySlot[slot]; n != nil {
 		n.own = nil
 		// The nodes are others' to change from now on; or they are those of a job that was submitted
 		// again, whose versions may happen to be the same.
@@ -151,46 +155,52 @@ func (j *Journal) Lost(slot string, cause error) {
 // deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
-	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
-		n := j.nodes[slot]
+	for _, slot := range slices.Sorted(maps.Keys(j.nodes.bySlot)) {
+		n := j.nodes.bySlot[slot]
 		if n.own != nil {
 			n.own.requests.nextLook = 0
 		}
 		n.known = false
+		j.nodes.agenda.Wake(n)
 		j.advance(n)
 	}
 }
 
 // Sync reads what is due to be read although no watch tells.
 func (j *Journal) Sync() {
-	now := j.loop.Now()
-	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
-		n := j.nodes[slot]
+	now, clock, nodes := j.loop.Now(), j.member.Clock, &j.nodes
+	if leaps := clock.Leaps(); leaps != nodes.leaps {
+		nodes.leaps = leaps
+		nodes.agenda.WakeAll()
+	}
+	nodes.agenda.Take(now)
+	nodes.agenda.Due(func(n *node) {
 		if n.own != nil {
-			if n.known && n.version == 0 && !n.busy && j.member.Clock.Ahead(n.record.Watermark, j.member.Clock.Now()) {
+			if !n.busy && n.isDatedAhead(clock) {
 				n.known, n.own.loaded = false, false // a watcher corrects what a wrong clock has dated
 			}
-			j.load(slot, n.own)
+			j.load(n.slot, n.own)
 			if now >= n.own.requests.nextLook {
-				j.ReadRequests(slot)
+				j.ReadRequests(n.slot)
 			}
 		}
 		n.dropHistory(now)
-	}
+		nodes.agenda.By(n, n.nextLook(clock))
+	})
 	j.Gates.retry()
 }
 
 // AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
 // lease has lapsed.
 func (j *Journal) AdvanceAll() {
-	for _, slot := range slices.Sorted(maps.Keys(j.nodes)) {
-		j.advance(j.nodes[slot])
+	for _, slot := range slices.Sorted(maps.Keys(j.nodes.waiting)) {
+		j.Advance(slot)
 	}
 }
 
 // Advance continues with what waits to be written of a slot.
 func (j *Journal) Advance(slot string) {
-	if n := j.nodes[slot]; n != nil {
+	if n := j.nodes.bySlot[slot]; n != nil {
 		j.advance(n)
 	}
 }
@@ -215,12 +225,12 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	was := j.nodes[slot].version
+	was := j.nodes.bySlot[slot].version
 	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.nodes.owned(slot) == own {
 			own.loaded = true
-			if own.told && j.nodes[slot].version != was {
+			if own.told && j.nodes.bySlot[slot].version != was {
 				j.runner.Disown(slot, errDated) // it keeps the record that it has otherwise
 			}
 			j.announce(slot)
@@ -238,6 +248,6 @@ func (j *Journal) announce(slot string) {
 	own.told = true
 	j.runner.Own(Ownership{
 		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From, Origin: own.Origin,
-		Record: j.nodes[slot].record, Requests: own.requests.readable(), Gate: j.Gates.of(job, slot),
+		Record: j.nodes.bySlot[slot].record, Requests: own.requests.readable(), Gate: j.Gates.of(job, slot),
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
@@ -18,6 +19,8 @@ import (
 // node is one slot's tick and history nodes. Writes are made one after the other, each based on the
 // versions that the previous one left. It lives as long as the slot is owned, there are writes, or a run is open.
 type node struct {
+	agenda.Entry
+
 	slot  string
 	own   *owned // nil unless this instance owns the slot
 	busy  bool   // a request is under way
@@ -28,27 +31,6 @@ type node struct {
 	late    string        // the run whose Late node was there when Stored was read, or ""
 	queue   []*write
 	open    string // the run that was claimed here and has no result yet
-}
-
-// nodes are by slot.
-type nodes map[string]*node
-
-// of returns those of a slot.
-func (ns nodes) of(slot string) *node {
-	n := ns[slot]
-	if n == nil {
-		n = &node{slot: slot}
-		ns[slot] = n
-	}
-	return n
-}
-
-// owned is what is known of a slot that this instance owns, or nil.
-func (ns nodes) owned(slot string) *owned {
-	if n := ns[slot]; n != nil {
-		return n.own
-	}
-	return nil
 }
 
 // historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot that runs
@@ -167,7 +149,7 @@ func (j *Journal) History(slot string, done func(entries []zkrec.Entry, err erro
 			done(nil, err)
 			return
 		}
-		done(j.nodes[slot].history.History().Entries, nil)
+		done(j.nodes.bySlot[slot].history.History().Entries, nil)
 	}
 	w.post(j, slot)
 }
@@ -179,7 +161,7 @@ func (w *write) post(j *Journal, slot string) {
 
 // Ended answers what the end of the loop has left.
 func (j *Journal) Ended() {
-	for _, n := range j.nodes {
+	for _, n := range j.nodes.bySlot {
 		queue := n.queue
 		n.queue = nil
 		for _, w := range queue {
@@ -197,6 +179,7 @@ func (j *Journal) enqueue(slot string, w *write) {
 
 // tellBusy keeps the slot from being handed over while its record is being changed or its run is open.
 func (j *Journal) tellBusy(n *node) {
+	j.nodes.queued(n)
 	j.owner.SetBusy(n.slot, n.open != "" || len(n.queue) > 0)
 }
 
@@ -240,7 +223,7 @@ func (j *Journal) advance(n *node) {
 		}
 	}
 	if len(n.queue) == 0 && !n.busy && n.open == "" && j.owner.Owned(n.slot) == nil {
-		delete(j.nodes, n.slot)
+		j.nodes.drop(n)
 	}
 }
 

@@ -124,6 +124,7 @@ func (r requestsReading) done(list []ticks.Request, err error) {
 		return
 	}
 	r.own.requests.nextLook = 0
+	r.nodes.agenda.Wake(r.nodes.bySlot[r.slot])
 	switch {
 	case err == nil:
 		r.requested(r.slot, r.own, list)
@@ -185,6 +186,7 @@ func (j *Journal) Drop(slot, id string) {
 					if own := j.nodes.owned(slot); own != nil {
 						own.requests.remove(id) // so that it is read, and dropped, again
 						own.requests.nextLook = 0
+						j.nodes.agenda.Wake(j.nodes.bySlot[slot])
 					}
 					return
 				}

@@ -42,6 +42,7 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 			switch {
 			case err != nil:
 				known.dated = false // the next sync tries again
+				o.catalog.Agenda.Wake(job)
 				o.loop.Log.Debug("times of a job not corrected", "job", job.Name, "err", err)
 			case changed:
 				o.loop.Log.Warn("job was changed while ZooKeeper's clock was ahead: the change takes effect now",

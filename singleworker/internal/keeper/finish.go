@@ -11,8 +11,11 @@ import (
 
 // ends reports whether the job's only tick has come, and it is not done yet.
 func (k *Keeper) ends(job *catalog.Job) bool {
-	return job.Valid() && !job.Done() && job.Ticks.Schedule.Once() && job.Ticks.Schedule.Ended(k.loop.Clock.Wall())
+	return once(job) && job.Ticks.Schedule.Ended(k.loop.Clock.Wall())
 }
+
+// once reports whether the job has one tick, and is not done yet.
+func once(job *catalog.Job) bool { return job.Valid() && !job.Done() && job.Ticks.Schedule.Once() }
 
 // finish marks a job as done whose only tick is accounted for in all slots, and of which no run is open or asked for. Its
 // owners release it then.
@@ -20,9 +23,6 @@ func (k *Keeper) ends(job *catalog.Job) bool {
 // A request for a manual run changes the version of its parent and checks that of the spec. So one that comes first
 // refuses this transaction, and one that comes after it opens the job again.
 func (k *Keeper) finish(j *kept, d *duty) {
-	if d.writing || j.Spec.Resizing() || !k.ends(j.Job) {
-		return
-	}
 	for _, kept := range d.slots {
 		if !ticks.Settled(*j.Ticks, kept.Record()) {
 			return // its tick node tells when to look again

@@ -1,10 +1,12 @@
 package keeper_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -80,6 +82,28 @@ func TestJobThatIsAboutToBeDone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The only tick of a job has come when the wall clock leaps over it, whatever the monotonic clock says.
+func TestClockLeapsOverTheOnlyTick(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		var ahead atomic.Int64
+		g.Walls = map[string]wall.Clock{"a": func() time.Duration { return time.Duration(ahead.Load()) }}
+		g.SubmitSpec("job", once())
+		start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(time.Minute).UnixMilli()}.Encode())
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if g.Spec().Done != nil {
+			g.T.Fatal("done before its only tick")
+		}
+		ahead.Store(int64(time.Minute))
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		if g.Spec().Done == nil {
+			g.T.Error("not done although its only tick has come")
+		}
+	})
 }
 
 // With another schedule come other shards: the ticks of the former shards do not end before it begins, also if no tick of

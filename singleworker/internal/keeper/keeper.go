@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
@@ -98,23 +99,40 @@ func (k *Keeper) KeepSlot(slot string) {
 	}
 }
 
+// Sync looks after the shards of the jobs that this sync looks at.
+func (k *Keeper) Sync() {
+	now := k.loop.Clock.Wall()
+	k.catalog.Agenda.Due(func(job *catalog.Job) {
+		k.catalog.Agenda.By(job, k.keep(job))
+		if once(job) && !k.ends(job) {
+			k.catalog.Agenda.ByWall(job, job.Ticks.Schedule.Next(now), now)
+		}
+	})
+}
+
 // Keep looks after a job's shards, if that is up to this instance.
 func (k *Keeper) Keep(job *catalog.Job) {
+	k.keep(job)
+	k.catalog.Agenda.Wake(job)
+}
+
+// keep is Keep, and says when it is to be called again although nothing happens, on Mono.
+func (k *Keeper) keep(job *catalog.Job) (next time.Duration) {
 	if !k.catalog.Current(job) {
 		if j := k.jobs[job]; j != nil {
 			j.duty = nil // what is being read for it is void
 		}
 		delete(k.jobs, job)
-		return
+		return agenda.Never
 	}
 	if !k.loop.Joined() {
-		return // continued when joined again
+		return agenda.Never // continued when joined again
 	}
 	layout := job.Spec.ActiveLayout()
 	j := k.jobs[job]
 	if j == nil {
 		if layout.Shards == 0 && !job.Spec.Resizing() && !job.HasShards() && !k.ends(job) {
-			return
+			return agenda.Never
 		}
 		j = &kept{Job: job}
 		k.jobs[job] = j
@@ -122,7 +140,7 @@ func (k *Keeper) Keep(job *catalog.Job) {
 	own := k.firstOwned(j, layout)
 	if own == nil {
 		j.duty = nil
-		return
+		return agenda.Never // continued when the slot is owned
 	}
 	d := j.duty
 	if d == nil || d.token != own.Token || d.specVersion != j.Version || k.loop.Now() >= d.nextLook && !d.writing {
@@ -140,7 +158,10 @@ func (k *Keeper) Keep(job *catalog.Job) {
 			k.readSlot(j, d, kept)
 		}
 	}
-	k.tend(j, d)
+	if !k.tend(j, d) {
+		return 0
+	}
+	return d.nextLook
 }
 
 // firstOwned is the ownership that makes this instance the keeper of j, or nil.
@@ -158,6 +179,7 @@ func (k *Keeper) TickChanged(slot string) {
 	if j == nil || j.duty == nil {
 		return
 	}
+	k.catalog.Agenda.Wake(j.Job)
 	if i := slices.IndexFunc(j.duty.slots, func(s *keptSlot) bool { return s.slot == slot }); i >= 0 {
 		k.readSlot(j, j.duty, j.duty.slots[i])
 	}
@@ -246,11 +268,11 @@ func (k *Keeper) fetchRoot(ctx context.Context, job, first string, sharded bool)
 	return r, errors.Join(errs...)
 }
 
-// tend does the next thing that the shards need.
-func (k *Keeper) tend(j *kept, d *duty) {
+// tend does the next thing that the shards need. It reports whether they need nothing.
+func (k *Keeper) tend(j *kept, d *duty) (rest bool) {
 	unread := slices.ContainsFunc(d.slots, func(s *keptSlot) bool { return !s.known || s.reading.Running() })
 	if unread || !d.rootKnown || d.writing || j.completing.writing {
-		return
+		return false
 	}
 	layout := j.Spec.ActiveLayout()
 	if layout.Shards > 0 && !j.Ticks.Schedule.Always() { // the runs of its shards have nothing to do with each other
@@ -260,12 +282,12 @@ func (k *Keeper) tend(j *kept, d *duty) {
 		}
 		if done := ticks.Completed(list, max(d.complete.Tick, layout.Since)); len(done) > 0 {
 			k.writeComplete(j, d, done)
-			return
+			return false
 		}
 	}
 	if j.Spec.Resizing() {
 		k.resize(j, d, layout)
-		return
+		return false
 	}
 	former := j.Stale()
 	if d.plain[k.loop.Tree.Alive(j.Name)] && layout.Shards > 0 {
@@ -273,9 +295,13 @@ func (k *Keeper) tend(j *kept, d *duty) {
 	}
 	if len(former) > 0 { // the job is not done before: nobody would look after it
 		k.retire(j, d, former)
-		return
+		return false
 	}
-	k.finish(j, d)
+	if k.ends(j.Job) {
+		k.finish(j, d)
+		return false
+	}
+	return true
 }
 
 // writeComplete records that all shards are done with some ticks, and reports them.

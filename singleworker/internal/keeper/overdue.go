@@ -66,11 +66,12 @@ func (o *Overdue) Changed(job *catalog.Job) { delete(o.jobs, job) }
 // overdue, so looks are rare.
 func (o *Overdue) Sync() {
 	if now, known := o.member.Clock.Certain(); known {
-		o.catalog.Jobs(func(job *catalog.Job) { o.watch(job, now) })
+		o.catalog.Agenda.Due(func(job *catalog.Job) { o.watch(job, now) })
 	}
 }
 
 func (o *Overdue) watch(job *catalog.Job, now time.Time) {
+	agenda, next := o.catalog.Agenda, o.loop.Now()
 	known := o.jobs[job]
 	if known == nil {
 		known = &watch{}
@@ -87,8 +88,12 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 		o.watchInvalid(job, known.slot(job.Name))
 		return
 	}
+	if job.Spec.Job.Everywhere { // which instances take jobs may change at any time
+		agenda.By(job, next)
+	}
 	if !known.dated && o.isDatedAhead(job, now) {
 		o.date(job, known)
+		agenda.By(job, next)
 		return
 	}
 	slots := job.Slots
@@ -99,6 +104,11 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 		w := known.slot(slot)
 		if !w.busy && !now.Before(w.lookAt) {
 			o.look(job, slot, w, now)
+		}
+		if w.busy {
+			agenda.By(job, next)
+		} else {
+			agenda.ByWall(job, w.lookAt, now)
 		}
 	}
 }
@@ -137,10 +147,15 @@ func (w *watch) slot(slot string) *watched {
 // watchInvalid raises an alarm for a job whose spec is no record: none of its ticks is run, and nobody
 // can tell which. It is reported as the time at which the spec was written.
 func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
-	tick := time.UnixMilli(j.Written)
-	if j.Unreadable(o.loop.Now(), job.DefaultAlarmAfter) && w.raised != tick.UnixMilli() && !w.busy {
-		o.lookAt(j, j.Name, w).raise(tick)
+	since, is := j.Unreadable()
+	if !is || w.raised == j.Written {
+		return
 	}
+	due := since + job.DefaultAlarmAfter
+	if !w.busy && o.loop.Now() > due {
+		o.lookAt(j, j.Name, w).raise(time.UnixMilli(j.Written))
+	}
+	o.catalog.Agenda.By(j, due)
 }
 
 // look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.

@@ -29,7 +29,7 @@ func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
 			if r.Joined() {
 				r.Member.Clock.Sync()
 				o.Sync()
-				r.Catalog.Jobs(k.Keep)
+				k.Sync()
 			}
 		},
 		Changed: func(path string) {
@@ -135,10 +135,11 @@ func TestTwoInstancesWatchAJob(t *testing.T) {
 		}
 		clear(watching)
 		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(3 * time.Minute).UnixMilli()}.Encode())
-		until(6 * time.Minute)
+		roomtest.Pass(roomtest.SessionTimeout + 2*roomtest.SyncPeriod) // they look as soon as the others are gone
 		if len(watching) != 2 {
 			g.T.Errorf("then %v watch the job, want two", watching)
 		}
+		until(6 * time.Minute)
 		wantOverdue(g, members, time.Minute, 4*time.Minute)
 	})
 }

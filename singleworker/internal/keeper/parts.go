@@ -43,7 +43,7 @@ func NewParts(loop *session.Loop, m *member.Member, c *catalog.Catalog) *Parts {
 func (p *Parts) Changed(job *catalog.Job) { delete(p.jobs, job) }
 
 // Sync removes what is to be removed.
-func (p *Parts) Sync() { p.catalog.Jobs(p.look) }
+func (p *Parts) Sync() { p.catalog.Agenda.Due(p.look) }
 
 func (p *Parts) look(job *catalog.Job) {
 	if !job.Valid() || !job.Spec.Job.Everywhere || p.member.Cleanup.Rank(job.Name) != 0 {
@@ -54,6 +54,7 @@ func (p *Parts) look(job *catalog.Job) {
 		of = &partsOf{nextLook: p.loop.NextLook()}
 		p.jobs[job] = of
 	}
+	p.catalog.Agenda.By(job, of.nextLook)
 	if of.busy || p.loop.Now() < of.nextLook {
 		return
 	}

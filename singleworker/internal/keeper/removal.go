@@ -39,7 +39,7 @@ func NewRemoval(loop *session.Loop, m *member.Member, c *catalog.Catalog) *Remov
 func (r *Removal) Changed(job *catalog.Job) { delete(r.jobs, job) }
 
 // Sync removes what is to be removed.
-func (r *Removal) Sync() { r.catalog.Jobs(r.look) }
+func (r *Removal) Sync() { r.catalog.Agenda.Due(r.look) }
 
 func (r *Removal) look(job *catalog.Job) {
 	keep, done := keepDone(job)
@@ -47,7 +47,8 @@ func (r *Removal) look(job *catalog.Job) {
 		return
 	}
 	over := time.UnixMilli(job.Spec.Done.At).Add(keep)
-	if r.member.Clock.Now().Before(over) { // a guess
+	if now := r.member.Clock.Now(); now.Before(over) { // a guess
+		r.catalog.Agenda.ByWall(job, over, now)
 		return
 	}
 	known := r.jobs[job]
@@ -55,6 +56,7 @@ func (r *Removal) look(job *catalog.Job) {
 		known = &removing{notBefore: r.loop.Now() + time.Duration(r.member.Cleanup.Rank(job.Name))*r.loop.Conn.SessionTimeout()}
 		r.jobs[job] = known
 	}
+	r.catalog.Agenda.By(job, known.notBefore)
 	if known.busy || r.loop.Now() < known.notBefore {
 		return
 	}

@@ -59,6 +59,26 @@ func TestCompleteTicksAreReportedOnce(t *testing.T) {
 	}
 }
 
+// A write that is refused is tried again at each sync, although nothing else happens.
+func TestCompleteTicksAreRefusedForAWhile(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(3)
+		a := start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		allow := g.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+			if slices.ContainsFunc(r.Ops, func(op zkdev.Request) bool { return strings.HasSuffix(op.Path, "/shards") }) {
+				return zkdev.Refuse(zkdev.BadVersion)
+			}
+			return zkdev.Pass()
+		})
+		a.Runs(60_000)
+		roomtest.Pass(5 * roomtest.SyncPeriod)
+		allow()
+		wantCompleted(g, []string{"job at 60000: ok ok ok"}, a)
+	})
+}
+
 // What the keeper reads during a write may be outdated when it is processed after it: the ticks would be
 // written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {

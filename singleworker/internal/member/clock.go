@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -40,6 +41,14 @@ type Clock struct {
 	toldBound time.Duration
 	toldAt    time.Duration // Mono
 	comparing session.OnePerTime
+	apart     apart
+	leaps     int // of apart
+}
+
+// apart is how far the clocks by which something may be due are ahead of the monotonic one, in milliseconds.
+type apart struct {
+	wall, group, certain int64
+	known                bool // certain
 }
 
 const (
@@ -103,6 +112,23 @@ func (c *Clock) Certain() (now time.Time, known bool) {
 
 // Changes is how often the instances whose clocks are wrong have changed.
 func (c *Clock) Changes() int { return c.changes }
+
+// Leaps is how often one of the clocks by which something may be due has leapt: the wall clock, Now or Certain. A clock that only
+// goes at another speed than the monotonic one leaps now and then, too.
+func (c *Clock) Leaps() int {
+	ahead := func(t time.Time) int64 { return t.UnixMilli() - c.member.loop.Now().Milliseconds() }
+	certain, known := c.Certain()
+	is := apart{wall: ahead(c.member.loop.Clock.Wall()), group: ahead(c.Now()), known: known}
+	if known {
+		is.certain = ahead(certain)
+	}
+	within := func(a, b int64) bool { return max(a-b, b-a) < agenda.Early.Milliseconds()/2 }
+	if was := c.apart; !within(is.wall, was.wall) || !within(is.group, was.group) || !within(is.certain, was.certain) || known != was.known {
+		c.apart = is
+		c.leaps++
+	}
+	return c.leaps
+}
 
 // Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is later than now, which is
 // the group's, by more than clocks may differ: that clock was wrong. Without a limit, a minute counts.

@@ -79,6 +79,7 @@ func (g *Group) NewMember(cfg member.Config) *Rooms {
 func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
 	r := g.NewMember(cfg)
 	r.Catalog = catalog.New(r.Loop.Loop, r.Member, Handlers{without})
+	r.Catalog.Agenda.Strict = true
 	able := func(n session.Notice) {
 		if _, changed := n.(member.AbleChanged); changed {
 			r.Catalog.AbleChanged()
@@ -129,6 +130,7 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
 	r.Journal = journal.New(r.Loop.Loop, r.Member, r.Catalog, r.Owner, r.Runner, zkrec.MaxHistory)
+	r.Journal.Agenda.Strict = true
 	r.CommitTo(r.Journal)
 	r.OnEnded = r.Journal.Ended
 	r.Add(Room{

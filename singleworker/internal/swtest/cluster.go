@@ -29,7 +29,7 @@ type Config struct {
 	SyncPeriod     time.Duration // default 3 s
 	StopGrace      time.Duration // default 5 s
 	Names          int           // of the server, in the connect string; default 1
-	Logger         *slog.Logger  // of the instances; default none
+	Logger         *slog.Logger  // of the instances; default one that fails the test if an instance notices that it is at fault
 	Server         zkdev.Config  // default: no socket; virtual time needs that
 	// Latency is that of the instances' connections, by the name of each on the network; see
 	// zkdev.Client.SetLatency. Default: none.
@@ -75,7 +75,7 @@ func New(tb TB, cfg Config) *Cluster {
 	cfg.Names = cmp.Or(cfg.Names, 1)
 	cfg.Server.NoListen = cfg.Server.Listen == ""
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.New(faults{tb})
 	}
 	c := &Cluster{
 		Server: zkdev.Start(tb, cfg.Server), tb: tb, cfg: cfg, begun: time.Now(),

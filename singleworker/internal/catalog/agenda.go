@@ -1,0 +1,40 @@
+package catalog
+
+import "github.com/swjobs/singleworker/singleworker/internal/member"
+
+// Most jobs need nothing at most times. So a sync looks only at those that are on the agenda: of which a watch or a notice has told
+// something, of which an answer is awaited, or at which a room wants to look by now.
+
+// state is what decides about all jobs at once. When it is another one, the next sync looks at all of them.
+type state struct {
+	able           *member.Able
+	changes, leaps int // of member.Clock
+}
+
+// add takes in a job of which nothing is known yet.
+func add(c *Catalog, name string) *Job {
+	j := &Job{Name: name, Spec: noSpec}
+	c.jobs[name], c.sorted = j, nil
+	c.Agenda.Add(j)
+	return j
+}
+
+// Sync decides which jobs the rooms look at in this sync, and reads what is due to be read although no watch tells.
+func (c *Catalog) Sync() {
+	now := c.loop.Now()
+	if now >= c.nextList {
+		c.List()
+	}
+	if is := (state{c.member.Able(), c.member.Clock.Changes(), c.member.Clock.Leaps()}); is != c.state {
+		c.state = is
+		c.Agenda.WakeAll()
+	}
+	c.Agenda.Take(now)
+	c.Agenda.Due(func(j *Job) {
+		if now >= j.nextLook {
+			c.Refresh(j)
+		}
+		c.Agenda.By(j, j.nextLook)
+	})
+	c.audit.Sync(c.sorted.of(c.jobs))
+}
