@@ -278,7 +278,7 @@ func (j *judge) logs() []*txns.Log {
 }
 
 // accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run. A claim that has not begun does
-// not count: the next one is the same attempt.
+// not count: the next one is the same attempt. If its owner says so only after another one has made the second attempt, it does.
 func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	all := make(map[txns.Life]map[int64]int)
 	add := func(life txns.Life, tick int64) {
@@ -287,8 +287,18 @@ func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 		}
 		all[life][tick]++
 	}
+	var second []*txns.Claim
 	for _, c := range log.Claims {
-		if !c.Manual && c.Attempt == 1 && !c.Lost && !c.NotBegun {
+		switch {
+		case c.Manual || c.Lost:
+		case c.Attempt == 1 && !c.NotBegun:
+			add(c.Life, c.Tick)
+		case c.Attempt == 2:
+			second = append(second, c)
+		}
+	}
+	for _, c := range second {
+		if all[c.Life][c.Tick] == 0 {
 			add(c.Life, c.Tick)
 		}
 	}

@@ -128,6 +128,13 @@ func TestPlantedViolations(t *testing.T) {
 			f.twice().NotBegun, f.Claims[5].State = true, "interrupted"
 			f.Runs = slices.Delete(f.Runs, 5, 6)
 		}, ""},
+		"a claim that did not begin, as is said after the second attempt": {func(f *forger) {
+			f.rename()
+			first := *f.Claims[2]
+			first.Run, first.State, first.NotBegun = "first", "interrupted", true
+			f.Claims[2].Attempt, f.run(3).Attempt = 2, 2
+			f.Claims = slices.Insert(f.Claims, 2, &first)
+		}, ""},
 		"a claim that began, again": {func(f *forger) { f.twice().State = "interrupted"; f.Runs = slices.Delete(f.Runs, 5, 6) }, "accounted for 2 times"},
 		"a run that did not begin":  {func(f *forger) { f.Claims[4].NotBegun = true }, "did not begin, and it ran"},
 		"a tick is missing": {func(f *forger) {
