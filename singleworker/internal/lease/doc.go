@@ -90,7 +90,8 @@
 // # Who gets nothing
 //
 // An instance whose slot was taken under (b) or (c) hangs, or has died and its session lives: it would ignore what it is offered, for
-// a sync period each. So it gets no offers, and does not count as a deputy, for eight sync periods. The one who took the slot knows this.
+// a sync period each. So it gets no offers, and does not count as a deputy, for eight sync periods, or 1.5 session timeouts if that
+// is longer: then a dead one's session is over. The one who took the slot knows this.
 // The others, also those that join later, read it in the slot's record, which names the former owner as Relieved until the next
 // change. It counts when the record is read for the first time, unless a record shows that this incarnation has taken a slot by a
 // later transaction: then it is back.

@@ -152,6 +152,17 @@ func TestOverdue(t *testing.T) {
 // TestOffersAfterARelief: what is offered to an owner that lives and was relieved, by this instance or before it joined.
 func TestOffersAfterARelief(t *testing.T) {
 	t.Parallel()
+	// long is relieved, of an owner whose session lasts a minute.
+	long := func(more ...line) []line {
+		peers := map[string]lease.Peer{"b": {Incarnation: "b1", Session: time.Minute}}
+		return watched(append([]line{
+			{sec(1), 0, lease.LookGroup{}, "group"},
+			{sec(1), 0, lease.GroupRead{Outcome: lease.Done, Peers: peers}, ""},
+			{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},
+			{sec(1.5), 0, took(4, 100, sec(1)), "gained s #100 v4 until 4s from b"},
+			{sec(2), 0, tick, "beat s:0"},
+		}, more...)...)
+	}
 	restarted := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b2"}}}
 	for name, sc := range map[string]script{
 		"nothing is offered to an owner that was relieved": {able: []string{"b"}, lines: relieved(
@@ -164,6 +175,12 @@ func TestOffersAfterARelief(t *testing.T) {
 		"but after": {able: []string{"b"}, lines: relieved(
 			line{sec(2), 0, tick, "beat s:0"},
 			line{sec(81.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
+		)},
+		"but not while its session may last, which it may have left": {able: []string{"b"}, lines: long(
+			line{sec(90.9), 0, lease.Drain{}, "lost s: given; release s v4; group"},
+		)},
+		"and after that": {able: []string{"b"}, lines: long(
+			line{sec(91.6), 0, lease.Drain{}, "lost s: given; release s v4 to b; group"},
 		)},
 		"and to its next process": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, overdue, "take s v3 relieving b overdue #90"},

@@ -178,7 +178,7 @@ func (m *Machine) present(sid string) Member { return Member{sid, m.peers[sid].I
 // skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
 // relieved of a slot, gets no further offers. Otherwise an instance that hangs while its session is alive
 // would be offered slots forever, each of which would be unowned for a sync
-// period. Each instance decides this for itself and respects the offers of others. An instance that has to be relieved
+// period. If it has died, these are over when its session is, at the latest: see skipFor. Each instance decides this for itself and respects the offers of others. An instance that has to be relieved
 // again soon after that time gets none for twice as long, up to maxSkip times: otherwise the jobs of one that is always
 // late would go to and fro.
 const (
@@ -211,8 +211,14 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	}
 	_, live := m.peers[offered]
 	if live && offered != rec.Owner.SID && offered != m.cfg.Self.SID {
-		m.skip(now, m.present(offered), rec.Mzxid, skipPeriods*m.syncPeriod)
+		m.skip(now, m.present(offered), rec.Mzxid, m.skipFor(offered))
 	}
+}
+
+// skipFor is how long an instance is skipped at first. A session lasts two server ticks or more and may end one tick late, so that of a
+// dead instance is over by then. One that outlasts skipPeriods would have it offered slots once more.
+func (m *Machine) skipFor(sid string) time.Duration {
+	return max(skipPeriods*m.syncPeriod, m.silentAfter(sid))
 }
 
 // skip offers an instance nothing for a while.
@@ -222,10 +228,11 @@ func (m *Machine) skip(now Instant, who Member, at int64, lasts time.Duration) {
 
 // skipRelieved is skip for an owner that was relieved of a slot.
 func (m *Machine) skipRelieved(now Instant, who Member, at int64) {
-	lasts := skipPeriods * m.syncPeriod
+	base := m.skipFor(who.SID)
+	lasts := base
 	if before, is := m.skipped[who]; is && !m.isForgotten(now, who) {
 		if lasts = before.lasts; now.Mono >= before.until { // otherwise it is relieved of many slots at once
-			lasts = min(2*lasts, maxSkip*skipPeriods*m.syncPeriod)
+			lasts = min(2*lasts, maxSkip*base)
 		}
 	}
 	m.skip(now, who, at, lasts)

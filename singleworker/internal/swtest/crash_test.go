@@ -120,20 +120,7 @@ func TestReplacementOfADeadInstance(t *testing.T) {
 				time.Sleep(time.Second)
 				c.Start(name, dead.Setup())
 				time.Sleep((ticks + 1) * time.Second)
-				late := make(map[string][]time.Duration) // by job, of each tick
-				for _, r := range c.Runs() {
-					if k := int(r.Tick.Sub(first) / time.Second); k >= 0 && k < ticks {
-						late[r.Job] = append(late[r.Job], r.Started.Sub(r.Tick))
-					}
-				}
-				for job, of := range late {
-					if len(of) < ticks || slices.Max(of) > time.Second {
-						t.Errorf("%s ran %d of %d ticks, late by %v; want all, a second late at most", job, len(of), ticks, of)
-					}
-				}
-				if len(late) != jobs {
-					t.Errorf("%d of %d jobs ran", len(late), jobs)
-				}
+				wantNoTickLate(t, c, jobs, first, ticks)
 				if n := c.Shares()[name]; n == 0 {
 					t.Errorf("%s owns nothing", name)
 				}
@@ -141,6 +128,45 @@ func TestReplacementOfADeadInstance(t *testing.T) {
 				pass(t, c)
 			})
 		})
+	}
+}
+
+// A session may last much longer than a relieved instance is offered nothing for want of a sign of life: until it is over, the dead
+// instance is offered nothing, so no tick is late.
+func TestDeadInstanceOfALongSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, ticks = 45, 40
+		c := swtest.New(t, swtest.Config{
+			SessionTimeout: 30 * time.Second, Server: zkdev.Config{Tick: 2 * time.Second}, // which grants 40 s at most, as ZooKeeper's default does
+		})
+		time.Sleep(400 * time.Millisecond) // syncs are between two ticks, where slots can move
+		dead := group(t, c, 3, jobs, "* * * * * ?", working(10*time.Millisecond))[0]
+		first := time.Now().Truncate(time.Second).Add(time.Second)
+		dead.Kill()
+		time.Sleep((ticks + 2) * time.Second)
+		wantNoTickLate(t, c, jobs, first, ticks)
+		wantNoTickTwice(t, c)
+		pass(t, c)
+	})
+}
+
+// wantNoTickLate expects that each of so many jobs, which are due each second, began each tick from the first on within a second.
+func wantNoTickLate(t *testing.T, c *swtest.Cluster, jobs int, first time.Time, ticks int) {
+	t.Helper()
+	late := make(map[string][]time.Duration) // by job, of each tick
+	for _, r := range c.Runs() {
+		if k := int(r.Tick.Sub(first) / time.Second); k >= 0 && k < ticks {
+			late[r.Job] = append(late[r.Job], r.Started.Sub(r.Tick))
+		}
+	}
+	for job, of := range late {
+		if len(of) < ticks || slices.Max(of) > time.Second {
+			t.Errorf("%s ran %d of %d ticks, late by %v; want all, a second late at most", job, len(of), ticks, of)
+		}
+	}
+	if len(late) != jobs {
+		t.Errorf("%d of %d jobs ran", len(late), jobs)
 	}
 }
 
