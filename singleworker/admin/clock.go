@@ -31,6 +31,7 @@ type clock struct {
 	seen      int64            // the zxid up to which everything had happened then
 	open      bool             // the next one was to tell, and there was no time to wait for it
 	awaited   int64            // the zxid of one after which none came for long
+	own       bool             // none was found that tells, so this clock is all there is
 	serverOff time.Duration    // by how much ZooKeeper's clock is behind the group's time
 	behind    time.Duration    // by how much that of an instance that takes jobs is, at most
 }
@@ -52,6 +53,7 @@ type moment struct {
 	certain time.Time // it has come by the clock of each instance that takes jobs, too: what is late by it is late
 
 	ahead time.Duration // how far this machine's clock is ahead
+	own   bool          // it is that clock's, as nothing tells the group's
 }
 
 func (k *clock) reading() offset.Reading {
@@ -68,16 +70,39 @@ func (k *clock) now() moment {
 		ahead = is.High - k.serverOff
 	}
 	now := r.Wall.Add(-ahead)
-	return moment{now, now.Add(-k.behind), ahead}
+	return moment{now, now.Add(-k.behind), ahead, k.own}
 }
 
 // Clock returns the group's time as of the Client's latest reading of jobs, and how far this machine's clock is ahead of it
 // (negative: behind): zero unless it is certain that the two differ, and then exact to within a few seconds. What the Client
-// says is late, due or paused is so by the group's time. It sends no request. Without an instance that owns something, this machine's
-// clock is all there is.
-func (c *Client) Clock() (now time.Time, ahead time.Duration) {
+// says is late, due or paused is so by the group's time. It sends no request. Without heartbeats, of instances that own something, this
+// machine's clock is all there is: then own is true.
+func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
 	at := c.clock.now()
-	return at.now, at.ahead
+	return at.now, at.ahead, at.own
+}
+
+// groupTime is the group's time, by which a change is judged. It sends requests once a minute.
+func (c *Client) groupTime(ctx context.Context) (time.Time, error) {
+	err := c.conn.Retry(ctx, func() error {
+		if !c.clock.due() {
+			return nil
+		}
+		_, err := c.judges(ctx)
+		if errors.Is(err, ErrDenied) { // a job may be written without the right to read who lives
+			err = c.compare(ctx, nil, func() (map[string]string, error) { return map[string]string{}, nil })
+		}
+		return err
+	})
+	return c.clock.now().now, err
+}
+
+// judges reads the running instances by id, and has the clock tell the group's time.
+func (c *Client) judges(ctx context.Context) (live map[string]Instance, err error) {
+	if live, err = c.live(ctx); err != nil {
+		return nil, err
+	}
+	return live, c.compare(ctx, live, func() (map[string]string, error) { return c.findBeats(ctx, live) })
 }
 
 // follow takes in what instances publish of their clocks.
@@ -100,32 +125,39 @@ func (k *clock) follow(live map[string]Instance) {
 	}
 }
 
-// due reports whether heartbeats are to be read: for the first time, after a while, or because this clock was set. Then they are
-// looked for.
+// due reports whether heartbeats are to be read: for the first time, after a while, or because this clock was set.
 func (k *clock) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.reading()
 	mono, wall := now.Mono-k.looked.Mono, now.Wall.Sub(k.looked.Wall)
-	if !k.open && mono < compareEvery && (wall-mono).Abs() <= clockSlack {
-		return false
-	}
-	k.looked = now
-	return true
+	return k.open || mono >= compareEvery || (wall-mono).Abs() > clockSlack
 }
 
-// take takes in the latest heartbeat of a reading. Instances write one that often. It reports whether no more need to be read.
+// looks notes that heartbeats are looked for.
+func (k *clock) looks() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.looked = k.reading()
+}
+
+// take takes in the latest heartbeat of a reading, if it found any. Instances write one that often. It reports whether no more need to
+// be read.
 func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat, every time.Duration) (done bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.seen != 0 && beat.Mzxid > k.seen {
 		k.estimator.Answered(k.compared, answered, beat.Mtime)
 	}
-	k.compared, k.seen = sent, seen
+	if beat.Mzxid != 0 { // otherwise nothing may have been read since it was sent
+		k.compared, k.seen = sent, seen
+	}
 	is, known := k.estimator.Now(answered)
 	wrong := known && is.Less(k.serverOff).Beyond(clockSlack)
 	age := answered.Wall.Sub(beat.Mtime) - k.serverOff // if the clock is right
-	k.open = !wrong && (age < -clockSlack || age > every+clockSlack) && beat.Mzxid != k.awaited
+	odd := beat.Mzxid == 0 || age < -clockSlack || age > every+clockSlack
+	k.own = odd && !known
+	k.open = odd && !wrong && beat.Mzxid != 0 && beat.Mzxid != k.awaited
 	return !k.open
 }
 
@@ -143,8 +175,9 @@ func (c *Client) compare(ctx context.Context, live map[string]Instance, find fun
 	if !k.due() {
 		return nil
 	}
+	k.looks()
 	slots, err := find()
-	if err != nil || len(slots) == 0 {
+	if err != nil {
 		return err
 	}
 	var reads []zkconn.Read
@@ -167,7 +200,7 @@ func (c *Client) compare(ctx context.Context, live map[string]Instance, find fun
 			}
 		}
 		every := session / beatsPerSession
-		if beat.Mzxid == 0 || k.take(sent, answered, c.conn.Zxid(), beat, every) {
+		if k.take(sent, answered, c.conn.Zxid(), beat, every) {
 			return nil
 		}
 		waited := time.Since(begun)
@@ -186,11 +219,6 @@ func (c *Client) compare(ctx context.Context, live map[string]Instance, find fun
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// compared is compare for who knows no slots.
-func (c *Client) compared(ctx context.Context, live map[string]Instance) error {
-	return c.compare(ctx, live, func() (map[string]string, error) { return c.findBeats(ctx, live) })
 }
 
 // findBeats finds slots whose owners send heartbeats, by the owners' IDs: one of each that owns any of the first jobs of which a live

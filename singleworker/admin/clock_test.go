@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func TestHeartbeatsThatCease(t *testing.T) {
 				if !jobs[0].Overdue.Equal(noon.Add(time.Hour)) {
 					w.Errorf("%s, reading %d: overdue is %v, want the tick at one", name, round, jobs[0].Overdue)
 				}
-				if _, ahead := c.Clock(); ahead != 0 {
+				if _, ahead, _ := c.Clock(); ahead != 0 {
 					w.Errorf("%s, reading %d: the clock is right, and seems to be %v ahead", name, round, ahead)
 				}
 				if took := time.Since(begun); took > most {
@@ -80,14 +81,14 @@ func TestClockIsSetWhileAClientLives(t *testing.T) {
 		c := w.off(func() time.Duration { return off })
 		time.Sleep(time.Hour - 5*time.Minute)
 		for _, off = range []time.Duration{0, 10 * time.Minute, -10 * time.Minute, 20 * time.Minute, 0, 5 * time.Second, 0} {
-			_, before := c.Clock()
+			_, before, _ := c.Clock()
 			if off == 0 && before != 0 {
 				w.Errorf("the clock was set right, and seems to be %v ahead", before)
 			}
 			begun := time.Now()
 			jobs, err := c.List(w.Context())
 			w.must(err)
-			now, ahead := c.Clock()
+			now, ahead, _ := c.Clock()
 			if late := time.Since(now); late < 0 || late > 3*time.Second || (ahead-off).Abs() > 3*time.Second || !jobs[0].Overdue.IsZero() {
 				w.Errorf("off by %v: the group's time is wrong by %v, and the clock seems to be %v ahead; overdue: %v", off, late, ahead, jobs[0].Overdue)
 			}
@@ -169,6 +170,91 @@ func TestComparingClocksCostsLittle(t *testing.T) {
 		}
 		if took[1] != took[2] || took[0] != took[1]+1 {
 			w.Errorf("requests of three readings: %v", took)
+		}
+	})
+}
+
+// What may be written is judged by the group's time, and so is what is said of it.
+func TestChangesFromAMachineWhoseClockIsWrong(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.beating()
+		w.submit(job.Job{Name: "paused", Schedule: "0 0/5 * * * ?"})
+		_, err := w.c.Pause(w.Context(), "paused", PauseOptions{})
+		w.must(err)
+		time.Sleep(time.Hour + time.Minute)
+		for k, off := range []time.Duration{-20 * time.Minute, 0, 20 * time.Minute} { // of the group's time from this machine's
+			w.server.SetClock(off)
+			time.Sleep(5 * time.Second) // until a heartbeat has such a time
+			at := func(in time.Duration) time.Time { return time.Now().Add(off + in) }
+			once := func(in time.Duration) string { return "@at " + at(in).UTC().Format(time.RFC3339) }
+			do := func(what string, want bool, f func(c *Client) error) {
+				if err := f(w.operator()); (err == nil) != want {
+					w.Errorf("off by %v: %s: %v", off, what, err)
+				}
+			}
+			for in, want := range map[time.Duration]bool{-10 * time.Minute: false, 10 * time.Minute: true} {
+				do("submit", want, func(c *Client) error {
+					done, err := c.Submit(w.Context(), job.Job{Name: fmt.Sprint("once", k), Schedule: once(in)}, SubmitOptions{})
+					if want && done.NextRun.IsZero() {
+						w.Errorf("off by %v: a job that was submitted never runs", off)
+					}
+					return err
+				})
+				do("edit", want, func(c *Client) error {
+					_, err := c.Edit(w.Context(), "job", changing(func(j *job.Job) { j.Schedule = once(in) }), EditOptions{DryRun: true})
+					return err
+				})
+				do("submit paused", want, func(c *Client) error {
+					opts := SubmitOptions{DryRun: true, Pause: &PauseOptions{Until: at(in)}}
+					_, err := c.Submit(w.Context(), job.Job{Name: "other", Schedule: "@hourly"}, opts)
+					return err
+				})
+				do("pause", want, func(c *Client) error {
+					_, err := c.Pause(w.Context(), "job", PauseOptions{Until: at(in)})
+					return err
+				})
+			}
+			do("pause again", true, func(c *Client) error {
+				result, err := c.Pause(w.Context(), "paused", PauseOptions{Reason: strconv.Itoa(k)})
+				if want := 13 + int(off/(5*time.Minute)); result.Missed != want { // since noon
+					w.Errorf("off by %v: %d ticks were missed, want %d", off, result.Missed, want)
+				}
+				return err
+			})
+		}
+	})
+}
+
+// A client knows that its own clock is all there is, until an instance owns something, and again when heartbeats have ceased.
+func TestClockThatIsAllThereIs(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		own := func(c *Client) bool {
+			_, err := c.List(w.Context())
+			w.must(err)
+			_, _, own := c.Clock()
+			return own
+		}
+		if own(w.operator()) {
+			w.Error("there is no job to judge, and the clock is said to judge it")
+		}
+		w.submit(job.Job{Name: "other", Schedule: "@hourly"})
+		before := w.operator()
+		if !own(before) {
+			w.Error("nobody lives, and the clock is not said to be all there is")
+		}
+		cease := w.beating()
+		for range 2 {
+			time.Sleep(2 * compareEvery)
+			if own(before) || own(w.operator()) {
+				w.Error("heartbeats come, and the clock is said to be all there is")
+			}
+		}
+		cease()
+		time.Sleep(2 * compareEvery)
+		if own(before) || !own(w.operator()) {
+			w.Error("one who has heard heartbeats knows how far its clock is off, and one who has not does not")
 		}
 	})
 }

@@ -80,12 +80,12 @@ var errUndivided = errors.New("would make a job undivided that has shards: cance
 // ErrUnavailable.
 func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
 	e := edit{client: c, name: name, dryRun: opts.DryRun}
-	e.change = func(old zkrec.Spec) (zkrec.Spec, error) {
+	e.change = func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		edited := old.Job.WithDefaults().Clone()
 		if err := change(&edited); err != nil {
 			return zkrec.Spec{}, err
 		}
-		if err := checkEdit(old.Job, edited); err != nil {
+		if err := checkEdit(old.Job, edited, now); err != nil {
 			return zkrec.Spec{}, err
 		}
 		spec := zkrec.Spec{Job: edited.Normal(), Declaration: old.Declaration}
@@ -101,12 +101,12 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 	if e.changed {
 		done.Outcome, done.Before = OutcomeChanged, &e.before
 	}
-	done.NextRun = nextOf(e.spec, time.Now())
+	done.NextRun = nextOf(e.spec, c.clock.now().now)
 	return done, nil
 }
 
 // checkEdit refuses changes that an existing job cannot make.
-func checkEdit(old, edited job.Job) error {
+func checkEdit(old, edited job.Job, now time.Time) error {
 	switch {
 	case edited.Name != old.Name:
 		return &job.FieldError{Field: "Name", Value: edited.Name, Err: errors.New("cannot be changed")}
@@ -123,7 +123,7 @@ func checkEdit(old, edited job.Job) error {
 	if edited.Schedule == old.Schedule && edited.TimeZone == old.TimeZone {
 		return nil // a job that is over can be changed in what does not make it run
 	}
-	return checkFires(edited, time.Now())
+	return checkFires(edited, now)
 }
 
 // checkFires refuses a schedule that is over.
@@ -152,9 +152,10 @@ func nextOf(spec zkrec.Spec, now time.Time) time.Time {
 type edit struct {
 	client *Client
 	name   string
-	change func(old zkrec.Spec) (zkrec.Spec, error) // returns the updated record
+	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns the updated record
 	dryRun bool
-	counts bool // through is wanted
+	counts bool      // through is wanted
+	now    time.Time // the group's
 
 	target
 
@@ -169,7 +170,11 @@ func (e *edit) run(ctx context.Context) error {
 	if err := checkName(e.name); err != nil {
 		return err
 	}
-	err := e.client.persist(ctx, func() error { return e.once(ctx) })
+	var err error
+	if e.now, err = e.client.groupTime(ctx); err != nil {
+		return err
+	}
+	err = e.client.persist(ctx, func() error { return e.once(ctx) })
 	return uncertain(err, e.wrote)
 }
 
@@ -193,7 +198,7 @@ func (e *edit) once(ctx context.Context) error {
 		return ErrNotFound
 	}
 	old = old.WrittenAt(stat.Mtime)
-	spec, err := e.change(old)
+	spec, err := e.change(old, e.now)
 	if err != nil {
 		return err
 	}
@@ -209,7 +214,7 @@ func (e *edit) once(ctx context.Context) error {
 	if e.spec, err = zkrec.ParseSpec(e.name, record); err != nil {
 		return fmt.Errorf("what was to be written cannot be read: %w", err) // not reached: it was checked
 	}
-	e.spec = e.spec.WrittenAt(time.Now())
+	e.spec = e.spec.WrittenAt(e.now)
 	e.before, e.changed = old.Job.WithDefaults(), changes
 	if e.counts && !e.wrote {
 		was, err := e.client.read(ctx, e.name)

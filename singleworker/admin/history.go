@@ -48,10 +48,7 @@ func (c *Client) readPasts(ctx context.Context, question, name string) (job JobS
 		return JobStatus{}, nil, err
 	}
 	err = c.conn.Retry(ctx, func() error {
-		live, err := c.live(ctx)
-		if err == nil {
-			err = c.compared(ctx, live)
-		}
+		live, err := c.judges(ctx)
 		if err == nil {
 			job, pasts, err = c.pastsOf(ctx, name, live)
 		}

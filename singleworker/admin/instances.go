@@ -171,7 +171,7 @@ func (c *Client) counted(ctx context.Context) (all map[string]Instance, slots ma
 		instance.Owned = owned[sid]
 		all[sid] = instance
 	}
-	if err == nil {
+	if err == nil && len(all) > 0 {
 		maps.DeleteFunc(slots, func(sid, _ string) bool { return all[sid].ID == "" })
 		err = c.compare(ctx, all, func() (map[string]string, error) { return slots, nil })
 	}

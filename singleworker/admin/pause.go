@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -68,11 +67,17 @@ func checkWho(by, reason string) error {
 // Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
-	now := wall.Of(ctx).Now()
-	if err := checkPause(opts, now); err != nil {
+	if err := checkPause(opts); err != nil {
 		return PauseResult{}, err
 	}
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
+	now, err := c.groupTime(ctx)
+	if err != nil {
+		return PauseResult{}, fmt.Errorf("pause %s: %w", name, err)
+	}
+	if err := checkUntil(opts.Until, now); err != nil {
+		return PauseResult{}, err
+	}
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		next := newPause(opts)
 		if old.Paused.Lasts(now) {
 			next.Since = old.Paused.Since
@@ -98,20 +103,25 @@ func newPause(opts PauseOptions) *zkrec.Pause {
 	return pause
 }
 
-func checkPause(opts PauseOptions, now time.Time) error {
+func checkPause(opts PauseOptions) error {
 	switch {
 	case opts.For < 0 || opts.For > 0 && opts.For < time.Millisecond:
 		return &InvalidError{"For", opts.For.String(), errors.New("want a millisecond at least")}
 	case opts.For > 0 && !opts.Until.IsZero():
 		return &InvalidError{"For", opts.For.String(), errors.New("is not possible together with Until")}
 	}
-	if !opts.Until.IsZero() && !opts.Until.After(now) {
-		return &InvalidError{"Until", opts.Until.Format(time.RFC3339), errors.New("is in the past")}
-	}
 	if err := opts.Missed.Check(); err != nil {
 		return &InvalidError{"Missed", string(opts.Missed), err}
 	}
 	return checkWho(opts.By, opts.Reason)
+}
+
+// checkUntil refuses a pause that is over.
+func checkUntil(until, now time.Time) error {
+	if !until.IsZero() && !until.After(now) {
+		return &InvalidError{"Until", until.Format(time.RFC3339), errors.New("is in the past")}
+	}
+	return nil
 }
 
 // Resume ends the pause of a job. opts decide on the ticks of the pause. If the
@@ -120,8 +130,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	if err := opts.Missed.Check(); err != nil {
 		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
 	}
-	now := wall.Of(ctx).Now()
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec) (zkrec.Spec, error) {
+	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		if !old.Paused.Lasts(now) {
 			return old, nil
 		}
@@ -151,7 +160,7 @@ func (e *edit) paused(done Outcome) PauseResult {
 	}
 	result.Pause = pauseOf(*e.spec.Paused)
 	if schedule, err := e.spec.Job.ParseSchedule(); err == nil {
-		result.Missed = missed(schedule, e.through, *result.Pause, time.Now())
+		result.Missed = missed(schedule, e.through, *result.Pause, e.client.clock.now().now)
 	}
 	return result
 }

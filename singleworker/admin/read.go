@@ -26,10 +26,7 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 }
 
 func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
-	live, err := c.live(ctx)
-	if err == nil {
-		err = c.compared(ctx, live)
-	}
+	live, err := c.judges(ctx)
 	if err != nil {
 		return JobStatus{}, err
 	}
@@ -110,7 +107,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 		}
 	}
 	bulk, err := c.readAhead(ctx, jobs)
-	if err == nil {
+	if err == nil && len(jobs) > 0 {
 		err = c.compare(ctx, live, func() (map[string]string, error) { return bulk.beatsAhead(live), nil })
 	}
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -22,22 +21,31 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 	if err := j.Validate(); err != nil {
 		return Change{}, err
 	}
-	if err := checkFires(j, time.Now()); err != nil {
-		return Change{}, err
-	}
-	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts, now: wall.Of(ctx).Now()}
+	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
 	if opts.Pause != nil {
-		if err := checkPause(*opts.Pause, s.now); err != nil {
+		if err := checkPause(*opts.Pause); err != nil {
 			return Change{}, err
 		}
 		s.pause = newPause(*opts.Pause)
 	}
-	err := c.persist(ctx, func() error { return s.once(ctx) })
+	var err error
+	if s.now, err = c.groupTime(ctx); err != nil {
+		return Change{}, fmt.Errorf("submit %s: %w", j.Name, err)
+	}
+	if err := checkFires(j, s.now); err != nil {
+		return Change{}, err
+	}
+	if opts.Pause != nil {
+		if err := checkUntil(opts.Pause.Until, s.now); err != nil {
+			return Change{}, err
+		}
+	}
+	err = c.persist(ctx, func() error { return s.once(ctx) })
 	if err != nil {
 		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
 	s.done.Job = s.spec.Job.WithDefaults()
-	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now), time.Now())
+	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now), c.clock.now().now)
 	return s.done, nil
 }
 

@@ -140,7 +140,7 @@ func (d *desk) look(ctx context.Context, client *admin.Client, begun int) (read 
 		return nil, err
 	}
 	return func() {
-		now, _ := client.Clock()
+		now, _, _ := client.Clock()
 		d.book.polled(jobs, begun, now)
 		if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
 			d.pinger.lives(d)

@@ -25,7 +25,7 @@ type Reader interface {
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
-	Clock() (now time.Time, ahead time.Duration)
+	Clock() (now time.Time, ahead time.Duration, own bool)
 }
 
 // Changer is what actions need. Without Options.AllowActions it is not called.

@@ -70,3 +70,27 @@ func TestPagesOfAMachineWhoseClockIsWrong(t *testing.T) {
 		}
 	})
 }
+
+// Where no heartbeats tell the group's time, pages say that they go by the machine's clock.
+func TestPagesOfAGroupInWhichNobodyOwnsAnything(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{})
+		c.Submit(singleworker.Job{Name: "report", Schedule: "0 0 * * * ?"})
+		client, err := admin.Dial(t.Context(), admin.Config{Servers: "zkdev:1", ServerType: swtest.DefaultServerType, Dial: c.Server().Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		h, err := web.Handler(client, web.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/jobs", nil))
+		const want = "times are by the clock of the machine that serves this page"
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("it does not say that %s:\n%s", want, w.Body.String())
+		}
+	})
+}

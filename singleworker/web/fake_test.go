@@ -178,7 +178,9 @@ func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails,
 	return admin.InstanceDetails{}, fmt.Errorf("instance %q: %w", sid, admin.ErrNoInstance)
 }
 
-func (f *fake) Clock() (now time.Time, ahead time.Duration) { return time.Now().Add(-f.ahead), f.ahead }
+func (f *fake) Clock() (now time.Time, ahead time.Duration, own bool) {
+	return time.Now().Add(-f.ahead), f.ahead, false
+}
 
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")

@@ -41,8 +41,8 @@ func (h *handler) snapshot(ctx context.Context) (*snapshot, error) {
 		if err != nil && !errors.Is(err, admin.ErrDenied) { // without that right, they are not shown
 			return nil, err
 		}
-		now, ahead := h.client.Clock()
-		s.at, s.clock = now.Add(-time.Since(begun)), words.Clock("the clock of the machine that serves this page", ahead)
+		now, ahead, own := h.client.Clock()
+		s.at, s.clock = now.Add(-time.Since(begun)), words.Clock("the clock of the machine that serves this page", ahead, own)
 		s.orders = slices.DeleteFunc(s.orders, func(o admin.Order) bool {
 			return slices.ContainsFunc(s.instances, func(i admin.Instance) bool { return i.ID == o.InstanceID || o.Host != "" && i.Host == o.Host })
 		})
@@ -53,7 +53,7 @@ func (h *handler) snapshot(ctx context.Context) (*snapshot, error) {
 
 // now is the group's time.
 func (h *handler) now() time.Time {
-	now, _ := h.client.Clock()
+	now, _, _ := h.client.Clock()
 	return now
 }
 

@@ -64,11 +64,13 @@ func ClockNote(i admin.Instance) string {
 	}
 }
 
-// Clock says of the clock that is named that it is so far ahead of the group's time, by which everything is judged; "" if it is right,
-// or about right.
-func Clock(name string, ahead time.Duration) string {
+// Clock says of the clock that is named that it is so far ahead of the group's time, by which everything is judged, or that it is its own
+// judge; "" if it is right, or about right. The rest is as admin.Client.Clock returns it.
+func Clock(name string, ahead time.Duration, own bool) string {
 	const shown = 2 * time.Second
 	switch {
+	case own:
+		return "no heartbeats of instances tell the group's time; times are by " + name
 	case ahead >= shown:
 		return name + " is " + plain.Span(ahead) + " ahead of the group's; times are the group's"
 	case ahead <= -shown:

@@ -46,7 +46,7 @@ func said(t *testing.T, c *swtest.Cluster, off time.Duration) (text string, ahea
 			}
 			line(why.Tick.Format(time.TimeOnly), why.Fate, why.Pause != nil)
 		}
-		_, ahead = client.Clock()
+		_, ahead, _ = client.Clock()
 		return nil
 	})
 	if err != nil {

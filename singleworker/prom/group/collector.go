@@ -138,7 +138,7 @@ func (c *Collector) read() {
 		return
 	}
 	l.up, l.took = true, time.Since(begun)
-	l.at, _ = c.client.Clock()
+	l.at, _, _ = c.client.Clock()
 	l.omitted = max(0, len(l.jobs)-max(0, c.opts.MaxJobs))
 	c.remember()
 }

@@ -22,8 +22,9 @@ type call struct {
 	*cmdline.Call
 	*app
 
-	clock  func() (now time.Time, ahead time.Duration) // of the group, once there is a connection
-	warned bool                                        // that this machine's is wrong
+	clock  func() (now time.Time, ahead time.Duration, own bool) // of the group, once there is a connection
+	own    bool                                                  // what was printed has times of this machine's
+	warned bool                                                  // of that one
 }
 
 // run is the Run of a command.
@@ -60,15 +61,16 @@ func (c *call) now() time.Time {
 	if c.clock == nil {
 		return c.Now()
 	}
-	now, _ := c.clock()
+	now, _, own := c.clock()
+	c.own = own
 	return now
 }
 
-// clocked says once, after the output, that this machine's clock is wrong.
+// clocked says once, after the output, that this machine's clock is wrong, or that times are by it.
 func (c *call) clocked(err error) error {
 	if c.clock != nil && !c.JSON && !c.warned {
-		_, ahead := c.clock()
-		if text := words.Clock("this machine's clock", ahead); text != "" {
+		_, ahead, _ := c.clock()
+		if text := words.Clock("this machine's clock", ahead, c.own); text != "" {
 			c.warned = true
 			c.Notef("%s", text)
 		}

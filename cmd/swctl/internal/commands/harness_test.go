@@ -139,6 +139,7 @@ type fakeClient struct {
 	fail       map[string]error // by call, such as "Cancel weekly" or "List"
 	block      map[string]bool  // calls that last until their context ends
 	ahead      time.Duration    // this machine's clock
+	own        bool             // which is all there is
 	live       bool             // instances are, for Clear
 	missed     int              // ticks, of Resume
 	ended      []admin.Entry    // what AwaitRun returns
@@ -526,8 +527,8 @@ func (f *fakeClient) List(ctx context.Context) ([]admin.JobStatus, error) {
 	return jobs, nil
 }
 
-func (f *fakeClient) Clock() (now time.Time, ahead time.Duration) {
-	return testNow.Add(-f.ahead), f.ahead
+func (f *fakeClient) Clock() (now time.Time, ahead time.Duration, own bool) {
+	return testNow.Add(-f.ahead), f.ahead, f.own
 }
 
 func (f *fakeClient) Names(context.Context) ([]string, error) {

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
@@ -49,8 +50,12 @@ func next(ctx context.Context, c *call) error {
 	case cron:
 		// The name is never used: whole jobs are validated.
 		tried := job.Job{Name: "next", Schedule: c.Flags.String("cron"), TimeZone: c.Flags.String(fields.FlagTZ)}.WithDefaults()
-		if err := fields.Check(tried, c.Now()); err != nil {
-			return err
+		schedule, err := tried.ParseSchedule()
+		if err == nil && schedule.Ended(c.Now()) {
+			err = &job.FieldError{Field: "Schedule", Value: tried.Schedule, Err: errors.New("never fires again")}
+		}
+		if err != nil {
+			return fields.Refused(err)
 		}
 		return c.putTicks("", tried, n)
 	case len(c.Args) != 1:
@@ -77,10 +82,10 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	if err != nil {
 		return fields.Refused(err)
 	}
-	zone, after := schedule.Location(), c.Now()
+	zone, after := schedule.Location(), c.now()
 	from, err := c.ClockTime("from")
 	if err == nil && from.Given() {
-		after, err = from.In(zone, c.Now())
+		after, err = from.In(zone, c.now())
 		after = after.Add(-time.Millisecond) // a tick at that time counts
 	}
 	if err != nil {

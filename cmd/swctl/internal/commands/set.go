@@ -49,7 +49,7 @@ func set(ctx context.Context, c *call) error {
 	// What is wrong by itself is refused without a server: in any job.
 	tried := job.Job{Name: name, Schedule: "@daily", Shards: job.MaxShards}
 	change(&tried)
-	if err := fields.Check(tried, c.Now()); err != nil {
+	if err := fields.Refused(tried.Validate()); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}
 	dryRun := c.Flags.Bool(flagDryRun)

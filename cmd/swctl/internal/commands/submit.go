@@ -86,7 +86,7 @@ func submit(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := fields.Check(j, c.Now()); err != nil {
+	if err := fields.Refused(j.Validate()); err != nil {
 		return fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {

@@ -68,7 +68,7 @@ func (c *call) jobsOfFile(path string) ([]job.Job, error) {
 			return nil, cmdline.Usage("submit: %s: the job %s is there twice", path, plain.Quoted(j.Name)).Try("another name for one of them")
 		}
 		seen[j.Name] = true
-		if err := fields.Check(j, c.Now()); err != nil {
+		if err := fields.Refused(j.Validate()); err != nil {
 			return nil, cmdline.WithHint(fmt.Errorf("submit: %s: job %s: %w; nothing was submitted", path, plain.Quoted(j.Name), err), "%s", cmdline.HintOf(err))
 		}
 	}
@@ -86,6 +86,15 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		return err
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		for _, j := range jobs { // whether one has ended depends on the group's time
+			if schedule, err := j.ParseSchedule(); err != nil || !schedule.Once() {
+				continue
+			}
+			if _, err := client.Submit(ctx, j, admin.SubmitOptions{Replace: true, DryRun: true}); err != nil {
+				err = fields.Refused(err)
+				return cmdline.WithHint(fmt.Errorf("%w; nothing was submitted", err), "%s", cmdline.HintOf(err))
+			}
+		}
 		var changes []api.Change
 		err := eachSubmitted(ctx, client, jobs, opts, func(done admin.Change) {
 			status := admin.JobStatus{Name: done.Job.Name, Job: done.Job, NextRun: done.NextRun, Version: done.Version, State: admin.StateUnowned}

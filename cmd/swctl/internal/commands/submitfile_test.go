@@ -39,12 +39,19 @@ func TestSubmitFile(t *testing.T) {
 				[]string{"--file", file(t, "a.json", `[{"name":"weekly","schedule":"@daily"},{"name":"later","schedule":"@daily"}]`)},
 				cmdline.ExitConflict, []string{"swctl show weekly", "it and 1 job after it were not submitted"},
 			},
+			{
+				[]string{"--file", file(t, "over.json", `[{"name":"first","schedule":"@daily"},{"name":"over","schedule":"@at 2020-01-01T00:00:00Z"}]`)},
+				cmdline.ExitUsage, []string{"never fires again", "nothing was submitted"},
+			},
 		} {
 			code := h.exec(append([]string{"submit"}, step.args...)...)
 			text := h.out.String() + h.errs.String()
 			if code != step.code || slices.ContainsFunc(step.want, func(want string) bool { return !strings.Contains(text, want) }) {
 				t.Errorf("submit %q: exit %d, want %d and %q:\n%s", step.args, code, step.code, step.want, text)
 			}
+		}
+		if code := h.exec("show", "first"); code != cmdline.ExitNotFound {
+			t.Errorf("the first of a file with a job that is over was submitted: %s", h.out.String())
 		}
 		h.exec("show", "sync", "-o", "json")
 		if !strings.Contains(h.out.String(), `"0": "a"`) {
@@ -63,9 +70,8 @@ func TestSubmitFileIsCheckedFirst(t *testing.T) {
 		`{"name":"a","schedule":"@odd"}`: "@odd",
 		`[{"name":"a","schedule":"@daily"},{"name":"b/c","schedule":"@daily"}]`: "nothing was submitted",
 		`[{"name":"a","schedule":"@daily"},{"name":"a","schedule":"@weekly"}]`:  "is there twice",
-		strings.Repeat("[", 1<<20):                           "depth",
-		strings.Repeat(" ", 17<<20):                          "has more than 16 MiB",
-		`{"name":"a","schedule":"@at 2020-01-01T00:00:00Z"}`: "never fires again",
+		strings.Repeat("[", 1<<20):  "depth",
+		strings.Repeat(" ", 17<<20): "has more than 16 MiB",
 	} {
 		h := newHarness(t)
 		code := h.exec("submit", "--file", file(t, "jobs.json", text))

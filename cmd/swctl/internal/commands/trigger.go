@@ -83,7 +83,7 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 	}
 	change(&given)
 	by, reason := c.who()
-	if err := fields.Check(given, c.Now()); err != nil {
+	if err := fields.Refused(given.Validate()); err != nil {
 		return "", opts, fmt.Errorf("trigger %s: %w", name, err)
 	}
 	return name, admin.TriggerOptions{Args: given.Args, Payload: given.Payload, By: by, Reason: reason, WaitForHandler: wait}, nil

@@ -350,18 +350,6 @@ func Differences(before, after job.Job) (changes [][4]string) {
 	return changes
 }
 
-// Check refuses without a server what the library would refuse at that time.
-func Check(j job.Job, now time.Time) error {
-	if err := j.Validate(); err != nil {
-		return Refused(err)
-	}
-	schedule, err := j.ParseSchedule()
-	if err == nil && schedule.Ended(now) {
-		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
-	}
-	return Refused(err)
-}
-
 // Refused puts an error about a field into the words of the command line: the
 // flag instead of the field, and the way out. Other errors stay as they are.
 func Refused(err error) error {

@@ -30,7 +30,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Past(ctx context.Context, name string) (admin.Past, error)
-	Clock() (now time.Time, ahead time.Duration)
+	Clock() (now time.Time, ahead time.Duration, own bool)
 	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
 
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
