@@ -37,10 +37,24 @@ type pile struct {
 	// lasts. So every move is an improvement whichever others are made, and none
 	// depends on another.
 	gives, takes []int
-	slots        [][]*slot       // by owner; of a group only if it may become more even
-	barren       map[[2]int]bool // pairs between which nothing can be moved
-	best         ratio           // upper bound of a move's gain
+	slots        [][]*slot        // by owner; of a group only if it may become more even
+	scans        map[[2]int]*scan // by giving and receiving instance
+	best         ratio            // upper bound of a move's gain
 }
+
+// scan is how far the slots of an instance were looked at for one that can be moved to another one. What cannot be moved there stays so
+// for the round: slots that were moved do not come back, who can take a slot is known, and the moves between two instances only gain
+// less (see gives and takes). So a slot is looked at once in each pass for two instances, and not again for each move.
+type scan struct{ pass, next int }
+
+// The passes look for slots that are idle, or of other instances; and then for those that can only be moved by ending their run, first
+// where that has begun.
+const (
+	passIdle = iota
+	passEvicted
+	passAlways
+	passes
+)
 
 // move is a move of a slot between two instances of the tally; slot is nil for
 // no move.
@@ -123,7 +137,7 @@ func (m *Machine) newRound(loads *tally) *round {
 func newPile(counts []int) *pile {
 	n := len(counts)
 	thrice := slices.Concat(counts, counts, counts)
-	return &pile{counts: thrice[:n], gives: thrice[n : 2*n], takes: thrice[2*n:], barren: make(map[[2]int]bool)}
+	return &pile{counts: thrice[:n], gives: thrice[n : 2*n], takes: thrice[2*n:], scans: make(map[[2]int]*scan)}
 }
 
 // gain is by how much the sum decreases when from, which has gives[from] slots,
@@ -181,7 +195,7 @@ func (r *round) find(p *pile) move {
 		for from, slots := range p.slots {
 			for to := len(r.sids) - 1; to >= 0 && len(slots) > 0; to-- {
 				full := r.limits[to] > 0 && r.all.takes[to] >= r.limits[to]
-				if full || r.gain(p.gives, p.takes, from, to).halves <= 0 || p.barren[[2]int{from, to}] {
+				if full || r.gain(p.gives, p.takes, from, to).halves <= 0 || p.isBarren(from, to) {
 					continue
 				}
 				gain, ofAll := r.gain(p.counts, p.counts, from, to), r.gain(r.all.counts, r.all.counts, from, to)
@@ -196,36 +210,52 @@ func (r *round) find(p *pile) move {
 		if best.slot = r.movable(p, best.from, best.to); best.slot != nil {
 			return best
 		}
-		p.barren[[2]int{best.from, best.to}] = true
 	}
+}
+
+// isBarren reports whether nothing can be moved between two instances.
+func (p *pile) isBarren(from, to int) bool {
+	c := p.scans[[2]int{from, to}]
+	return c != nil && c.pass == passes
 }
 
 // movable finds a slot of p that can be moved without making its group less even.
 func (r *round) movable(p *pile, from, to int) *slot {
-	for len(p.slots[from]) > 0 && r.spent[p.slots[from][0]] {
-		p.slots[from] = p.slots[from][1:]
+	c := p.scans[[2]int{from, to}]
+	if c == nil {
+		c = new(scan)
+		p.scans[[2]int{from, to}] = c
 	}
-	var last *slot // one that can only be moved by ending its run
-	for _, s := range p.slots[from] {
-		if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
-			continue
-		}
-		if r.spent[s] || !slices.Contains(r.takers(r.m, s).at, to) {
-			continue
-		}
-		if s.mine != nil && s.busy && s.always {
-			if r.m.heldUp = true; last == nil || s.evicted && !last.evicted {
-				last = s
+	for ; c.pass < passes; c.pass, c.next = c.pass+1, 0 {
+		for ; c.next < len(p.slots[from]); c.next++ {
+			r.m.walked++
+			if s := p.slots[from][c.next]; r.moves(s, from, to, c.pass) {
+				return s
 			}
-			continue
 		}
-		if s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)) {
-			r.m.heldUp, r.spent[s] = true, true
-			continue
-		}
-		return s
 	}
-	return last
+	return nil
+}
+
+// moves reports whether a slot can be moved, in that pass of a scan.
+func (r *round) moves(s *slot, from, to, pass int) bool {
+	if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
+		return false
+	}
+	if r.spent[s] || !slices.Contains(r.takers(r.m, s).at, to) {
+		return false
+	}
+	switch {
+	case s.mine != nil && s.busy && s.always:
+		r.m.heldUp = true
+		return pass == passAlways || pass == passEvicted && s.evicted
+	case pass != passIdle:
+		return false
+	case s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)):
+		r.m.heldUp, r.spent[s] = true, true
+		return false
+	}
+	return true
 }
 
 // make applies a move to the counts.

@@ -209,7 +209,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		known string
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName nextBeat leaptAt past sampledAt step changes epoch phase look " +
-			"dirty suspects reads roundAt groupAsked peers skipped full heldUp even out"},
+			"dirty suspects reads roundAt groupAsked peers skipped full heldUp even owned counted drainedAt walked out"},
 		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid overdue unsure kept beating known behind takeEpoch beatToken beatEpoch " +
 			"rec readAt readMono beatSince freeSince refusals mine"},
 		{holding{}, "token version beat until gained leaving offer from"},

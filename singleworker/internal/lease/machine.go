@@ -66,6 +66,10 @@ type Machine struct {
 	full       map[string]bool    // instances that own as many slots as they may, at the latest round
 	heldUp     bool               // a slot of ours would move, but for its run or its tick
 	even       bool               // at the latest round no slot had to move, and nothing has changed since
+	owned      int                // see Owned
+	counted    bool               // owned is known
+	drainedAt  int                // step of the latest drain
+	walked     int                // at how many slots those have looked that may look at all, for each of many
 
 	out []Action
 }
@@ -159,7 +163,13 @@ func New(cfg Config) *Machine {
 func (m *Machine) Step(now Instant, ev Event) []Action {
 	m.step++
 	m.out = nil
+	id := changes(ev)
+	if id != "" {
+		m.Owned()
+	}
+	m.count(m.slots[id], -1)
 	m.apply(now, ev)
+	m.count(m.slots[id], 1)
 	if m.connected {
 		m.sendBeats(now)
 		m.advanceRound(now)
@@ -169,28 +179,6 @@ func (m *Machine) Step(now Instant, ev Event) []Action {
 
 // NextBeat returns when, on the Mono clock, the machine needs a Tick.
 func (m *Machine) NextBeat() time.Duration { return m.nextBeat }
-
-// Owned counts the slots whose record names this incarnation, as far as this
-// instance knows, including those that are being taken or may have been taken, but not those that are bound to it.
-func (m *Machine) Owned() int {
-	n := 0
-	for _, s := range m.slots {
-		if s.isOwned() && !s.bound {
-			n++
-		}
-	}
-	return n
-}
-
-// Idle reports whether no record names this incarnation, as far as this instance knows.
-func (m *Machine) Idle() bool {
-	for _, s := range m.slots {
-		if s.isOwned() {
-			return false
-		}
-	}
-	return true
-}
 
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
@@ -394,5 +382,6 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 	maps.DeleteFunc(m.skipped, func(who Member, _ skipped) bool { return m.isForgotten(now, who) })
 	if m.connected {
 		m.plan(now)
+		m.counted = false // any slot may have been taken
 	}
 }

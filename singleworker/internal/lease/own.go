@@ -66,7 +66,7 @@ func (m *Machine) accept(s *slot) {
 
 // canTake reports whether this instance can run s, and has room for it.
 func (m *Machine) canTake(s *slot) bool {
-	return m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned())) // Owned looks at all slots
+	return m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned()))
 }
 
 // take requests s as it was read.
@@ -316,6 +316,10 @@ func (m *Machine) releaseDone(ev ReleaseDone) {
 	}
 }
 
+// slotsPerStep is how many slots a drain may look at for each event since the one before: when thousands of runs end at a moment,
+// the first lets those go that have ended, and the next round the others.
+const slotsPerStep = 64
+
 func (m *Machine) setBusy(now Instant, ev Busy) {
 	s := m.slots[ev.Slot]
 	if s == nil || s.busy == ev.Busy {
@@ -324,8 +328,10 @@ func (m *Machine) setBusy(now Instant, ev Busy) {
 	s.busy, s.evicted = ev.Busy, false
 	switch {
 	case s.busy || s.mine == nil:
-	case m.draining && m.connected:
+	case m.draining && m.connected && m.step-m.drainedAt >= len(m.slots)/slotsPerStep:
 		m.drain(now)
+	case m.draining && m.connected:
+		m.look = true
 	case !s.eligible, m.heldUp:
 		m.look = true // it can be released or moved now that it is idle
 	}

@@ -33,7 +33,7 @@ func (m *Machine) plan(now Instant) {
 func (m *Machine) shed() {
 	owned := 0
 	if m.cfg.MaxSlots > 0 {
-		owned = m.Owned() // looks at all slots
+		owned = m.Owned()
 	}
 	for _, s := range m.sorted() {
 		if !s.isOurs() {
@@ -65,6 +65,8 @@ func (m *Machine) evict(s *slot) bool {
 
 // drain offers every idle slot to the least loaded instance that can run it.
 func (m *Machine) drain(now Instant) {
+	m.drainedAt = m.step
+	m.walked += len(m.slots)
 	if m.even = m.Idle(); m.even {
 		return
 	}
