@@ -83,6 +83,13 @@ race: ## the tests that need no server with the race detector, and half of all r
 	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v -E '/integration|/internal/(house|$(PURE))$$')
 	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.5
 
+# Not part of test: it needs the network, and says something about the day. It fails if the database cannot be reached.
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what each module links, by govulncheck; needs https://vuln.go.dev
+	failed=; for module in $$(git ls-files | grep 'go.mod$$' | xargs dirname); do \
+	(echo "$$module" && cd "$$module" && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || failed+=" $$module"; done; \
+	[[ -z $$failed ]] || { echo "not known to be without vulnerabilities:$$failed"; exit 1; }
+
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql
 sql:
