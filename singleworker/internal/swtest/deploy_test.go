@@ -62,6 +62,36 @@ func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
 	}
 }
 
+// A program that is rolled back finds the declaration of the newer one in place, also when no instance of that lives any more. Its own
+// counts again under a higher version than that, or without one.
+func TestProgramThatIsRolledBack(t *testing.T) {
+	t.Parallel()
+	for again, want := range map[string]string{"1.9.1": "@hourly", "1.10.1": "@daily", "": "@daily"} {
+		t.Run("as "+again, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				for _, program := range []struct{ version, schedule, want string }{
+					{"1.9.0", "@daily", "@daily"}, {"1.10.0", "@hourly", "@hourly"}, {"1.9.0", "@daily", "@hourly"}, {again, "@daily", want},
+				} {
+					i := c.Start("i0", swtest.Setup{
+						Handlers:  map[string]singleworker.Handler{"report": working(0)},
+						Jobs:      []singleworker.Job{{Name: "report", Schedule: program.schedule}},
+						Configure: func(cfg *singleworker.Config) { cfg.Version = program.version },
+					})
+					time.Sleep(settled)
+					jobs, err := c.List(t.Context())
+					if err != nil || len(jobs) != 1 || jobs[0].Job.Schedule != program.want || jobs[0].State != admin.StateOwned {
+						t.Errorf("version %q: jobs %+v, %v; want schedule %s", program.version, jobs, err, program.want)
+					}
+					if err := i.Stop(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A job that no live instance declares any more stays, and says so; one that a running Manager declared never does.
 func TestJobThatIsNoLongerDeclared(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
