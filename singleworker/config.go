@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -159,7 +160,7 @@ const (
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultSyncPeriod     = 3 * time.Second
 	DefaultClaimGrace     = 250 * time.Millisecond
-	DefaultMaxClockOffset = 30 * time.Second
+	DefaultMaxClockOffset = offset.DefaultLimit // 30 s
 	DefaultHistorySize    = zkrec.MaxHistory
 	DefaultStopGrace      = 30 * time.Second
 	DefaultWeight         = 1

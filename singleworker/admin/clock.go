@@ -41,7 +41,7 @@ func newClock() *clock { return &clock{begun: time.Now(), turn: make(chan struct
 const (
 	// compareEvery is how long an estimate is used before heartbeats are read again.
 	compareEvery = time.Minute
-	// beatsPerSession is how many heartbeats an instance sends in a session timeout.
+	// beatsPerSession is how many heartbeats an instance sends in a session timeout, as package lease has it.
 	beatsPerSession = 4
 	// clockSlack is by how much a clock may be off without being corrected.
 	clockSlack = time.Second

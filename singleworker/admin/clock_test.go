@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -257,4 +258,14 @@ func TestClockThatIsAllThereIs(t *testing.T) {
 			w.Error("one who has heard heartbeats knows how far its clock is off, and one who has not does not")
 		}
 	})
+}
+
+// Heartbeats come as often as a client expects them.
+func TestHeartbeatsPerSession(t *testing.T) {
+	t.Parallel()
+	m := lease.New(lease.Config{Self: lease.Member{SID: "app-1"}, SyncPeriod: time.Second})
+	m.Step(lease.Instant{}, lease.Opened{Session: time.Minute})
+	if every := m.NextBeat(); every != time.Minute/beatsPerSession {
+		t.Errorf("instances send one every %v of a session of a minute, and clients expect %d in it", every, beatsPerSession)
+	}
 }

@@ -47,7 +47,7 @@ func OfServer(limit, own time.Duration, others iter.Seq[Peer]) (off time.Duratio
 	return off, true
 }
 
-// DefaultLimit is how far clocks may differ, for who does not know the configuration of the instances.
+// DefaultLimit is how far clocks may differ: the default of the instances, and for who does not know their configuration.
 const DefaultLimit = 30 * time.Second
 
 // OfGroup is OfServer for who is not an instance, and knows of each, by ID, what it publishes.
