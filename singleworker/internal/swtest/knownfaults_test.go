@@ -103,6 +103,12 @@ var knownFaults = []struct {
 		"A Watch that resumes does not see that the history was written and the tick record was not. The number of the last write would tell.",
 		lateResultIsNotTold,
 	},
+	{
+		"ticks that two rows of a run log account for, after a restore",
+		"The log does not know which of its rows ZooKeeper has forgotten, and records once more. The numbers of entries would tell: rows with " +
+			"higher ones than the restored history has would go.",
+		rowsOverlapAfterARestore,
+	},
 }
 
 // TestKnownFaultsAreThere fails if one of the faults is gone. Its mend takes it from the list, and
@@ -202,4 +208,43 @@ func lateResultIsNotTold(t *testing.T, c *swtest.Cluster) bool {
 		}
 	}
 	return true
+}
+
+// rowsOverlapAfterARestore has ticks that nobody ran recorded, in a row that a backup from before does not have. After the restore, and
+// another outage, they are recorded once more, in a row that begins earlier.
+func rowsOverlapAfterARestore(t *testing.T, c *swtest.Cluster) bool {
+	t.Helper()
+	store, err := jsonl.Open(t.TempDir(), jsonl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	older(t, c)
+	readInto(t, c, store) // a log that has begun
+	ranTimes(t, c, 2, nil)
+	backup := c.Server.Snapshot()
+	ranTimes(t, c, 4, nil)
+	time.Sleep(time.Minute)
+	ranTimes(t, c, 6, nil)
+	readInto(t, c, store)
+	if err := c.Server.Restore(backup); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	ranTimes(t, c, 8, nil)
+	readInto(t, c, store)
+	var rows []runlog.Entry
+	for e, err := range store.Entries(t.Context(), runlog.Query{Group: "group"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == runlog.NotRun {
+			rows = append(rows, e)
+		}
+	}
+	if len(rows) != 2 {
+		t.Fatalf("the log has the rows %+v, want one of each outage", rows)
+	}
+	later, former := rows[0], rows[1] // the newest comes first
+	return later.Key != former.Key && !later.Tick.After(former.To) && !former.Tick.After(later.To)
 }
