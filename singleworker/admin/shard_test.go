@@ -205,11 +205,17 @@ func TestShardsOfGarbage(t *testing.T) {
 			}
 		}
 		w.put(w.c.tree.Shards("job"), []byte("zzz"))
+		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@daily","shards":2}`))
+		list, err := w.c.List(w.Context())
+		w.must(err)
+		if job := w.get("job"); job.State != StateInvalid || list[0].State != job.State || list[0].Reason.String() != job.Reason.String() {
+			t.Errorf("a record of complete ticks that is garbage: Get says %s, %s, and List %s, %s", job.State, job.Reason, list[0].State, list[0].Reason)
+		}
 		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@dialy","shards":2}`))
 		if job := w.get("job"); job.State != StateInvalid || len(job.Slots) != 2 || !job.Complete.IsZero() || !strings.Contains(job.Reason.String(), "@dialy") {
 			t.Errorf("no schedule: %s because %s with %d shards", job.State, job.Reason, len(job.Slots))
 		}
-		_, err := w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})
+		_, err = w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily", Shards: 3}, SubmitOptions{Replace: true})
 		if resizing := w.get("job").Resizing; err != nil || resizing == nil {
 			t.Errorf("other shards over those of a bad schedule: %+v, %v", resizing, err)
 		}
