@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // beating is a job that runs on the hour, and whose owner sends heartbeats until the result is called.
@@ -256,6 +258,27 @@ func TestClockThatIsAllThereIs(t *testing.T) {
 		time.Sleep(2 * compareEvery)
 		if own(before) || !own(w.operator()) {
 			w.Error("one who has heard heartbeats knows how far its clock is off, and one who has not does not")
+		}
+	})
+}
+
+// A job may be written without the right to read who lives: then it is judged by the own clock.
+func TestChangeWithoutTheRightToReadTheGroup(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		defer w.beating()()
+		w.server.ControlKeep(zkdev.OpGetChildren2, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == w.c.tree.Instances() {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		_, err := w.c.Submit(w.Context(), job.Job{Name: "other", Schedule: "@daily"}, SubmitOptions{})
+		if _, _, own := w.c.Clock(); err != nil || !own {
+			w.Errorf("Submit: %v; by the own clock: %v", err, own)
+		}
+		if _, err := w.c.List(w.Context()); !errors.Is(err, ErrDenied) {
+			w.Errorf("List: %v", err)
 		}
 	})
 }
