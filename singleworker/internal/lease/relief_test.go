@@ -188,7 +188,7 @@ func (i *instance) end(slot lease.Slot, r *handling) {
 	again := func() { i.w.after(sessionTimeout/4, func() { i.receive(func() { i.end(slot, r) }) }) }
 	i.submit(&request{
 		apply: func() func() {
-			i.w.zk.finish(slot, r.version)
+			i.w.zk.finish(slot, r.token, r.version)
 			return func() {
 				delete(i.runs, slot)
 				delete(i.ticks, slot)

@@ -253,11 +253,13 @@ func (z *server) claim(c claim) lease.Outcome {
 	return lease.Done
 }
 
-// finish writes the result of a run. It needs no ownership.
-func (z *server) finish(slot lease.Slot, tickVersion int32) lease.Outcome {
+// finish writes the result of a run that was claimed under the token. It needs no ownership, but it is never written into
+// the record of another life of the job: an owner checks its heartbeat node, and one that no longer owns the slot has a
+// node below the tick node when it reads the record.
+func (z *server) finish(slot lease.Slot, token int64, tickVersion int32) lease.Outcome {
 	z.zxid++
 	j := z.jobs[slot]
-	if !j.now().Exists || j.tickVersion != tickVersion {
+	if !j.now().Exists || j.life != z.lives[token] || j.tickVersion != tickVersion {
 		return lease.Refused
 	}
 	j.open = false
