@@ -196,15 +196,16 @@ type skipped struct {
 }
 
 // offerEnded records whether the instance that the slot was offered to has taken
-// it, as rec shows, unless more than one change has passed unseen. If the slot was
-// offered again, and the offer had been waiting for long, it was another instance.
+// it, as rec shows. If more than one change has passed unseen, that is not known,
+// unless the offer stood for long when it was read last. If the slot was offered
+// again, and the offer had been waiting for long, it was another instance.
 func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
-	if rec.Version != s.rec.Version+1 {
-		return
-	}
-	waited := rec.Offer != "" && s.freeSince != never && now.Mono-s.freeSince > m.syncPeriod/2
-	if rec.Owner == (Member{}) && !waited {
-		return
+	standing := func(at time.Duration) bool { return s.freeSince != never && at-s.freeSince > m.syncPeriod/2 }
+	if !standing(s.readMono) {
+		waited := rec.Offer != "" && standing(now.Mono)
+		if rec.Version != s.rec.Version+1 || rec.Owner == (Member{}) && !waited {
+			return
+		}
 	}
 	offered := s.rec.Offer
 	if taker, is := m.skipped[rec.Owner]; is && rec.Mzxid > taker.at {

@@ -393,3 +393,32 @@ func TestHungPeer(t *testing.T) {
 		t.Errorf("12 sync periods after b resumed: %s", got)
 	}
 }
+
+// TestOfferThatStood: an instance is offered nothing more when it has left an offer standing for half a sync period, also if two
+// changes followed at once, and who made the first of them is not known.
+func TestOfferThatStood(t *testing.T) {
+	t.Parallel()
+	back := func(stood float64, released string) script {
+		look := lease.Look{Slot: s}
+		standing := func() lease.SlotRead { return offered("b", record(5, 110, "")) }
+		return script{able: []string{"b", "c"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, standing(), "group"},
+			{0, 0, group("b", "c"), ""},
+			{sec(stood), 0, look, "read s"},
+			{sec(stood), 0, standing(), "group"},
+			{sec(stood), 0, group("b", "c"), ""},
+			{sec(9), 0, look, "read s"},
+			{sec(9), 0, offered("me", record(7, 130, "")), "take s v7; group"},
+			{sec(9), 0, group("b", "c"), ""},
+			{sec(9), 0, took(8, 140, sec(9)), "gained s #140 v8 until 12s"},
+			{sec(9), 0, lease.Drain{}, "lost s: given; release s v8 to " + released + "; group"},
+		}}
+	}
+	for name, sc := range map[string]script{
+		"seen standing after half a sync period":    back(6, "c"),
+		"seen standing before, it may have been it": back(4, "b"),
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
