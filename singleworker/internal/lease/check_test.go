@@ -198,10 +198,21 @@ func (w *world) ownedWithin() time.Duration {
 }
 
 // evenWithin bounds how long it takes until nothing moves any more: an instance
-// that could not take an offer during the faults is skipped for 8 sync periods. By
-// then stray heartbeats are gone, too. What one instance ignores may pass to up to
-// three others, a sync period each, before one is found to ignore it.
-func (w *world) evenWithin() time.Duration { return w.ownedWithin() + (9+3)*w.sync }
+// that could not take an offer before all events were heard again is skipped, until
+// the round after that. By then stray heartbeats are gone, too. What one instance
+// ignores may pass to up to three others, a sync period each, before one is found to ignore it.
+func (w *world) evenWithin() time.Duration { return w.ownedWithin() + w.longestSkip() + (1+3)*w.sync }
+
+// longestSkip is for how long an instance may be skipped: for 8 sync periods, or until its
+// session would be over, and for twice as long if it has to be relieved soon after that,
+// up to four times.
+func (w *world) longestSkip() time.Duration {
+	most := 0
+	for _, n := range w.zk.relieved {
+		most = max(most, n)
+	}
+	return max(8*w.sync, w.longestSession()*3/2) << min(most, 2)
+}
 
 // Run runs the faults and the time after them.
 func (w *world) Run() {
@@ -217,6 +228,7 @@ func (w *world) Run() {
 	start := w.time
 	for w.time < start+w.evenWithin() && w.Failure() == "" {
 		w.run(sessionTimeout / 8)
+		w.heard = w.time-start >= w.ownedWithin()
 		w.checkOwned(w.time - start)
 		slot, missing := w.unsettled()
 		if missing == "" {

@@ -203,6 +203,7 @@ func (z *server) noteRelief(a lease.Take, owner lease.Member) {
 	if a.Relieves != owner {
 		z.w.failf(a.Slot, "(10) %s is named as relieved, the owner was %s", a.Relieves.Incarnation, owner.Incarnation)
 	}
+	z.relieved[owner]++
 	for _, i := range z.w.insts {
 		if i.member == owner {
 			z.sessions[z.zxid] = i.session

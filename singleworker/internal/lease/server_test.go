@@ -19,6 +19,7 @@ type server struct {
 	lives    map[int64]int          // the life of the job in which a token was assigned
 	sessions map[int64]*session     // of the owner that a Take has relieved, by its transaction
 	taken    map[lease.Member]int64 // the latest Take
+	relieved map[lease.Member]int   // how often
 }
 
 // job is one slot. When it is deleted and submitted again, it begins a new life, in
@@ -54,7 +55,7 @@ const kept = 48
 
 func newServer(w *world) *server {
 	return &server{w: w, zxid: 100, jobs: make(map[lease.Slot]*job), lives: make(map[int64]int), sessions: make(map[int64]*session), taken: make(map[lease.Member]int64),
-		group: []groupState{{peers: map[string]lease.Peer{}}}}
+		relieved: make(map[lease.Member]int), group: []groupState{{peers: map[string]lease.Peer{}}}}
 }
 
 func (z *server) add(slot lease.Slot) *job {

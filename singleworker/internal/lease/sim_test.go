@@ -36,7 +36,7 @@ import (
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	var steps, runs, reliefs, idle, kept int
-	seeds := simkit.Test(t, 60, worlds(sound), func(w *world) {
+	seeds := simkit.Test(t, 150, worlds(sound), func(w *world) {
 		steps += w.steps
 		runs += w.runs
 		reliefs += w.reliefs

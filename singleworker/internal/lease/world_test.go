@@ -96,6 +96,7 @@ type world struct {
 	time  time.Duration
 	queue schedule
 	quiet bool   // the noise has stopped
+	heard bool   // no watch event is lost any more
 	hung  string // an instance that hangs forever after the noise
 
 	zk    *server
@@ -205,15 +206,12 @@ func (w *world) watchJobs() {
 	w.eachWatcher(func(i *instance) { w.after(w.delay(), i.listJobs) })
 }
 
-// eachWatcher calls f for all that hear of an event. Where owners were relieved none is lost after the noise: those that
-// lived are skipped, and one that then does not hear of its offer is skipped again, so there is no bound for evenness.
+// eachWatcher calls f for all that hear of an event. None is lost any more when all slots must be owned: the slots that nobody
+// looks after are found without events, but no slot is read because shares are uneven. So an instance does not find its offer
+// without the event, is skipped, and again, and there would be no bound for evenness.
 func (w *world) eachWatcher(f func(i *instance)) {
-	loss := w.watchLoss
-	if w.quiet && w.overdueEvery > 0 {
-		loss = 0
-	}
 	for _, i := range w.insts {
-		if i.up && !(loss > 0 && w.percent(loss)) {
+		if i.up && (w.heard || w.watchLoss == 0 || !w.percent(w.watchLoss)) {
 			f(i)
 		}
 	}
