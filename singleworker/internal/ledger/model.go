@@ -29,6 +29,9 @@ type Member struct {
 	Session int64
 	Since   time.Time
 	Czxid   int64
+	// OffsetBefore is the ClockOffset that it published until OffsetSince.
+	OffsetBefore time.Duration
+	OffsetSince  time.Time
 }
 
 // Job is a slot's records: a job's, a shard's, or those of a job at one instance.
@@ -187,6 +190,9 @@ func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
 func (m *Model) joined(txn *txnlog.Txn, op *txnlog.Op, sid string) {
 	record, _ := zkrec.ParseInstance(op.Data) // an instance with an unreadable record is alive
 	member := m.Instances[sid]
+	if record.ClockOffset != member.ClockOffset {
+		member.OffsetBefore, member.OffsetSince = time.Duration(member.ClockOffset), txn.Time
+	}
 	member.Instance = record
 	if op.Type == txnlog.Create {
 		member.Session, member.Since, member.Czxid = txn.Session, txn.Time, txn.Zxid

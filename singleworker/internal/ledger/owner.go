@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
@@ -79,16 +80,17 @@ func (l *Ledger) alive(t *touch) string {
 func (l *Ledger) owes(t *touch) string {
 	rec := t.before.Tick
 	again := rec.Again()
+	now := l.txn.Time.Add(l.ahead()).UnixMilli()
 	switch {
 	case !t.idle || !t.before.Known.Tick:
 		return "it is not proven that no run was open"
 	case rec.Open():
 		return "run " + rec.RunID + " was open"
-	case again.NextAttempt != "" && again.NextAttemptAt <= l.txn.Time.UnixMilli(), len(t.before.Requests) > 0:
+	case again.NextAttempt != "" && again.NextAttemptAt <= now, len(t.before.Requests) > 0:
 		return ""
 	}
 	if sched := l.schedule(zone{t.before.Spec.Job.Schedule, t.before.Spec.Job.TimeZone}); sched != nil && sched.Always() {
-		if max(rec.RestartAt, rec.Watermark, t.before.Spec.Since) > l.txn.Time.UnixMilli() {
+		if max(rec.RestartAt, rec.Watermark, t.before.Spec.Since) > now {
 			return "no run was due"
 		}
 		return ""
@@ -98,8 +100,42 @@ func (l *Ledger) owes(t *touch) string {
 		l.counts.Unjudged++
 		return ""
 	}
-	if next := spans.next(rec.Watermark); next > l.txn.Time.UnixMilli() {
+	if next := spans.next(rec.Watermark); next > now {
 		return "no run was due"
 	}
 	return ""
+}
+
+// clockLimit is how far the clocks of instances may differ from ZooKeeper's, unless they are configured otherwise.
+const clockLimit = 30 * time.Second
+
+// ahead is by how much the group's time may be ahead of ZooKeeper's for who makes the transaction: if the clocks of all other instances
+// differ from ZooKeeper's by more than the limit, and its own agrees with those of most, ZooKeeper's is the one that is wrong, and
+// they go by theirs. It may not have published how far its clock is off, so that is taken to agree with those that are the
+// farthest ahead. What another one published until a session timeout ago it may not have read yet.
+func (l *Ledger) ahead() time.Duration {
+	self, _ := l.writer()
+	recent := func(at time.Time) bool {
+		return l.txn.Time.Sub(at).Abs() < time.Duration(l.model.Instances[self].SessionTimeout)
+	}
+	var offsets []time.Duration
+	for sid, member := range l.model.Instances {
+		off := time.Duration(member.ClockOffset)
+		if recent(member.OffsetSince) {
+			off = max(off, member.OffsetBefore)
+		}
+		if sid == self || recent(member.Since) {
+			continue
+		}
+		if off.Abs() <= clockLimit {
+			return 0
+		}
+		offsets = append(offsets, off)
+	}
+	if len(offsets) == 0 {
+		return 0
+	}
+	slices.Sort(offsets)
+	most := (len(offsets) + 1) / 2 // with itself, more than half
+	return max(0, offsets[len(offsets)-most])
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -118,6 +119,7 @@ func TestNewLeadersClockIsWrong(t *testing.T) {
 					t.Errorf("when the clock is right again, reported as missed: %v", text)
 				}
 				wantNoTickTwice(t, c)
+				wantAudit(t, c)
 			})
 		})
 	}
@@ -211,4 +213,13 @@ func TestLateCorrectionLeavesTheNextJobAlone(t *testing.T) {
 			return err
 		})
 	})
+}
+
+// wantAudit expects that an audit of what the server has logged finds nothing.
+func wantAudit(t *testing.T, c *swtest.Cluster) {
+	t.Helper()
+	l := ledger.New(c.Tree(), true, ledger.Observer{}, func(v ledger.Violation) { t.Errorf("audit: %v", v) })
+	for _, txn := range swtest.Transactions(c.Server.Log()) {
+		l.Apply(txn)
+	}
 }
