@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/integration/zkserver"
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -192,6 +193,31 @@ func TestSameIDAfterKillWaitsForOldSession(t *testing.T) {
 	before := c.awaitRun("job", time.Time{})
 	at := first.kill()
 	second := c.spawn(options{ID: "same"})
+	after := c.awaitRun("job", time.Now())
+	t.Logf("kill -9 to first run of the same id: %v", after.At.Sub(at).Round(time.Millisecond))
+	if after.Token <= before.Token {
+		t.Errorf("token %#x of the second start, want more than %#x", after.Token, before.Token)
+	}
+	c.must(second.terminate())
+}
+
+// A server that joins the others again has the session of a dead instance renewed that began while it was away. The next process of
+// that instance waits for it nevertheless.
+func TestSameIDAfterKillWhileAServerJoinsAgain(t *testing.T) {
+	t.Parallel()
+	const session = 8 * time.Second
+	e := zkserver.StartEnsemble(t, 3)
+	leader := e.Leader(t.Context())
+	c := newCluster(t, e.Servers()[leader])
+	c.submit("job", work)
+	away := e.Servers()[(leader+1)%3]
+	away.Kill()
+	first := c.spawn(options{ID: "same", Session: session})
+	before := c.awaitRun("job", time.Time{})
+	at := first.kill()
+	second := c.spawn(options{ID: "same", Session: session})
+	<-time.After(session / 2)
+	away.Begin()
 	after := c.awaitRun("job", time.Now())
 	t.Logf("kill -9 to first run of the same id: %v", after.At.Sub(at).Round(time.Millisecond))
 	if after.Token <= before.Token {

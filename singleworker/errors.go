@@ -40,8 +40,9 @@ var ErrRefuseTick = runner.ErrRefused
 // Errors of Manager.Run.
 var (
 	// ErrDuplicateInstance is returned if a live instance of the group has the same
-	// InstanceID. Run first waits 1.5 session timeouts, the other instance's or
-	// its own, whichever is longer, in case the other has just died.
+	// InstanceID. Run first waits 3.5 session timeouts, the other instance's or
+	// its own, whichever is longer, in case the other has just died; and again
+	// after each loss of the connection.
 	ErrDuplicateInstance = member.ErrDuplicate
 	// ErrAccessDenied is returned if ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = zkconn.ErrDenied

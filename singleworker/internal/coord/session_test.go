@@ -2,6 +2,7 @@ package coord
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// killed creates the nodes of an instance that was just killed, in a session longer than the members'.
-func (g *group) killed(sid string, record zkrec.Instance) {
+// killed creates the nodes of an instance that was just killed, in a session longer than the members'. A heal of its client
+// has what it sent at last arrive.
+func (g *group) killed(sid string, record zkrec.Instance) *zkdev.Client {
 	g.T.Helper()
 	client := g.Server.Client("killed " + sid)
 	cfg := g.Conn(client)
@@ -31,6 +33,7 @@ func (g *group) killed(sid string, record zkrec.Instance) {
 		g.T.Fatal(err)
 	}
 	client.Partition()
+	return client
 }
 
 // wantRunning fails if Run has returned.
@@ -69,8 +72,8 @@ func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 		g.configure = declares("job")
 		start := time.Now()
 		err := <-g.join("a").ended
-		if took := time.Since(start); !errors.Is(err, member.ErrDuplicate) || took < roomtest.SessionTimeout*3/2 || took > 2*roomtest.SessionTimeout {
-			g.T.Errorf("Run = %v after %v, want member.ErrDuplicate after 1.5 session timeouts", err, took)
+		if took := time.Since(start); !errors.Is(err, member.ErrDuplicate) || took < roomtest.SessionTimeout*7/2 || took > 4*roomtest.SessionTimeout {
+			g.T.Errorf("Run = %v after %v, want member.ErrDuplicate after 3.5 session timeouts", err, took)
 		}
 		g.WantNodes(false, g.Tree.Job("job"))
 	})
@@ -148,8 +151,8 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 			g.T.Errorf("instances %q, %v, want b alone", names, err)
 		}
 		err = <-a.ended
-		if took := time.Since(start); !errors.Is(err, member.ErrMode) || took < roomtest.SessionTimeout*3/2 || took > 2*roomtest.SessionTimeout {
-			g.T.Errorf("Run = %v after %v, want member.ErrMode after 1.5 session timeouts", err, took)
+		if took := time.Since(start); !errors.Is(err, member.ErrMode) || took < roomtest.SessionTimeout*7/2 || took > 4*roomtest.SessionTimeout {
+			g.T.Errorf("Run = %v after %v, want member.ErrMode after 3.5 session timeouts", err, took)
 		}
 		if _, after, _ := g.Get(g.Tree.Instances()); after.Version != before.Version+1 {
 			g.T.Errorf("its node was created %d times, want once", after.Version-before.Version)
@@ -194,5 +197,45 @@ func TestLeasesEndBeforeTheSession(t *testing.T) {
 		if err := <-a.ended; !errors.As(err, new(*task.PanicError)) {
 			g.T.Errorf("Run = %v, want the panic", err)
 		}
+	})
+}
+
+// A server that joins the others again gives sessions that began without it all of their time again, and so does whatever else
+// of a dead instance arrives late.
+func TestDeadInstanceIsWaitedForWhoseSessionIsProlonged(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		client := g.killed("a", zkrec.Instance{})
+		a := g.join("a")
+		roomtest.Pass(2*roomtest.SessionTimeout - time.Second)
+		client.Heal()
+		roomtest.Pass(time.Millisecond)
+		client.Partition()
+		roomtest.Pass(2*roomtest.SessionTimeout - time.Second)
+		if data, _, _ := g.Get(g.Tree.Instance("a")); !strings.Contains(string(data), "a-0") {
+			g.T.Fatalf("the session was not prolonged: %s", data)
+		}
+		a.wantRunning()
+		roomtest.Pass(3 * time.Second)
+		a.wantRunning()
+		a.Ownership()
+	})
+}
+
+// Servers that restart, or that get another leader, do so, too.
+func TestDeadInstanceIsWaitedForWhenServersRestart(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		g.killed("a", zkrec.Instance{})
+		a := g.join("a")
+		for range 3 { // each time shortly before the session would be over
+			roomtest.Pass(2*roomtest.SessionTimeout - time.Second)
+			if err := g.Server.Restart(zkdev.KeepSessions); err != nil {
+				g.T.Fatal(err)
+			}
+		}
+		roomtest.Pass(2*roomtest.SessionTimeout + 2*time.Second)
+		a.wantRunning()
+		a.Ownership()
 	})
 }

@@ -82,9 +82,13 @@ func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Ins
 	}
 }
 
-// maxAbsence is how long the node of an instance that has died may remain.
+// maxAbsence is how long the node of an instance that has died may remain while this one stays connected: a new connection begins
+// another attempt, and with it another wait. A session ends up to one and a half ticks of the servers after its timeout. A
+// server that joins the others again takes sessions that began without it for new ones, and the leader renews them, which nobody
+// notices who is connected to another server. If that comes last, it is two timeouts and two and a half ticks; a tick is half a timeout at
+// most.
 func (e *Entry) maxAbsence(other zkrec.Instance) time.Duration {
-	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout), time.Duration(other.SessionLongest)) * 3 / 2
+	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout), time.Duration(other.SessionLongest)) * 7 / 2
 }
 
 // createEphemeral publishes this incarnation under its id. A node of another incarnation belongs to a
