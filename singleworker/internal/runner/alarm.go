@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -13,17 +14,22 @@ import (
 )
 
 // early is how long before a tick its alarm goes off. gocron wakes a job in some 20 µs, one after the other, so that ticks of
-// thousands of jobs at the same time would be late by its pace. The runner lets the rest of the time pass by one timer for all.
+// thousands of schedules at the same time would be late by its pace. The runner lets the rest of the time pass by one timer for all.
 const early = 400 * time.Millisecond
 
 // alarm presents a schedule to gocron, a little early, and remembers the ticks it returned, because
-// gocron does not tell its tasks what time they were scheduled for.
+// gocron does not tell its tasks what time they were scheduled for. It is that of all jobs with the schedule: a thousand jobs that
+// are due at once cost one alarm.
 type alarm struct {
 	schedule *cronexpr.Schedule
 	wall     wall.Clock
 
+	// Owned by the runner's loop.
+	id   uuid.UUID // gocron's
+	jobs []*job    // in no order
+
 	mu    sync.Mutex
-	after time.Time // ticks up to here are past, claimed already, or returned
+	after time.Time // ticks up to here are past, or returned
 	set   []timer   // in order
 }
 
@@ -35,9 +41,24 @@ type timer struct {
 
 var _ gocron.Cron = (*alarm)(nil)
 
-// newAlarm returns an alarm for the ticks that are to come, and are after the one that was claimed last.
-func newAlarm(s *cronexpr.Schedule, clock wall.Clock, claimed time.Time) *alarm {
-	return &alarm{schedule: s, wall: clock, after: ticks.Later(clock.Now(), claimed)}
+// newAlarm returns an alarm for the ticks that are to come. A job may have claimed some of them already.
+func newAlarm(s *cronexpr.Schedule, clock wall.Clock) *alarm {
+	return &alarm{schedule: s, wall: clock, after: clock.Now()}
+}
+
+// add has the alarm go off for a job, too.
+func (a *alarm) add(j *job) {
+	j.alarm, j.place = a, len(a.jobs)
+	a.jobs = append(a.jobs, j)
+}
+
+// remove has the alarm go off without a job.
+func (a *alarm) remove(j *job) {
+	last := len(a.jobs) - 1
+	moved := a.jobs[last]
+	a.jobs[j.place], moved.place = moved, j.place
+	a.jobs[last] = nil // for the garbage collector
+	a.jobs, j.alarm = a.jobs[:last], nil
 }
 
 // IsValid satisfies gocron; the schedule is parsed and valid.

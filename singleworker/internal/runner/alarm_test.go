@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,10 +52,11 @@ func TestAlarmDue(t *testing.T) {
 	}
 }
 
-func TestAlarmReturnsTicksAfterTheLastClaim(t *testing.T) {
+func TestAlarmReturnsTicksToCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAlarm(parse(t, "0 0/10 * * * ?", time.UTC), nil, midnight.Add(25*time.Minute))
+		time.Sleep(25 * time.Minute)
+		a := newAlarm(parse(t, "0 0/10 * * * ?", time.UTC), nil)
 		next := a.Next(midnight)
 		for _, want := range []time.Duration{30 * time.Minute, 40 * time.Minute, 50 * time.Minute} {
 			if got := next.Sub(midnight); got != want-early {
@@ -64,6 +67,61 @@ func TestAlarmReturnsTicksAfterTheLastClaim(t *testing.T) {
 		want := midnight.Add(30 * time.Minute).UTC()
 		if tick, in, ok := a.due(want.Add(-early)); !ok || tick != want || in != early {
 			t.Errorf("due = %v in %v, %v; want 00:30 in the zone of the schedule, in %v", tick, in, ok, early)
+		}
+	})
+}
+
+// Jobs with one schedule have one alarm, whichever of them comes or goes, and whatever the clock does. It ends with the last of them.
+func TestJobsShareAnAlarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		const jobs = 5
+		every, other := parse(t, "0 * * * * ?", time.UTC), parse(t, "0 * * * * ?", time.UTC)
+		var mu sync.Mutex
+		ran := make(map[string]int)
+		name := func(k int) string { return "job" + strconv.Itoa(k) }
+		for k := range jobs {
+			j := w.job(name(k), "@manually", func(_ context.Context, r Run) error {
+				mu.Lock()
+				defer mu.Unlock()
+				ran[r.Job]++
+				return nil
+			})
+			if j.Schedule = every; k == 0 {
+				j.Schedule = other
+			}
+			w.own(j)
+		}
+		alarms := func() (all [2]int) {
+			done := make(chan struct{})
+			w.runner.box.Post(func() {
+				all = [2]int{len(w.runner.alarms), len(w.runner.scheduler.Jobs())}
+				close(done)
+			})
+			<-done
+			return all
+		}
+		pass(90 * time.Second)
+		if got := alarms(); got != [2]int{2, 2} {
+			t.Errorf("there are %d alarms, and %d of gocron; want 2 for two schedules", got[0], got[1])
+		}
+		w.runner.ClockStepped()
+		w.runner.Disown(name(1))
+		pass(time.Minute)
+		w.runner.Disown(name(0))
+		w.runner.Disown(name(jobs - 1))
+		pass(time.Minute)
+		if got := alarms(); got != [2]int{1, 1} {
+			t.Errorf("there are %d alarms, and %d of gocron; want 1 for one schedule", got[0], got[1])
+		}
+		w.stop()
+		if want := map[string]int{"job0": 2, "job1": 1, "job2": 3, "job3": 3, "job4": 2}; !maps.Equal(ran, want) {
+			t.Errorf("ran %v, want %v", ran, want)
+		}
+		if n := len(w.runner.alarms); n != 0 {
+			t.Errorf("%d alarms are left", n)
 		}
 	})
 }
@@ -123,7 +181,7 @@ func TestAlarmThatWasDropped(t *testing.T) {
 func TestAlarmFollowsAClockJump(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAlarm(parse(t, "* * * * * ?", time.UTC), nil, midnight)
+		a := newAlarm(parse(t, "* * * * * ?", time.UTC), nil)
 		next := a.Next(midnight)
 		time.Sleep(365*24*time.Hour + 500*time.Millisecond)
 		now := time.Now()
@@ -145,7 +203,7 @@ func TestAlarmFollowsAClockJump(t *testing.T) {
 func TestAlarmOfAFinishedSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAlarm(parse(t, "@at 1999-12-31T00:00:00Z", time.UTC), nil, time.Time{})
+		a := newAlarm(parse(t, "@at 1999-12-31T00:00:00Z", time.UTC), nil)
 		now := time.Now()
 		if next := a.Next(now); next.Sub(now) < 50*365*24*time.Hour {
 			t.Errorf("next = %v, want a time that never comes", next)

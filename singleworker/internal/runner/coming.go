@@ -6,41 +6,37 @@ import (
 	"time"
 )
 
-// rung is a job whose alarm has gone off.
-type rung struct {
-	job   *job
-	alarm *alarm
-}
-
-// expect decides on a job when a tick comes, together with all that have one at the same time: one timer and one turn of
+// expect decides on the jobs of an alarm when a tick comes, together with all that have one at the same time: one timer and one turn of
 // the loop serve thousands. Nothing is claimed before: what a crash finds claimed waits for the end of the session.
-func (r *Runner) expect(j *job, tick time.Time, in time.Duration) {
+func (r *Runner) expect(a *alarm, tick time.Time, in time.Duration) {
 	if in == 0 {
-		r.come(tick, rung{j, j.alarm})
+		r.come(tick, a)
 		return
 	}
 	at := tick.UnixNano()
 	together, waits := r.coming[at]
-	r.coming[at] = append(together, rung{j, j.alarm})
+	r.coming[at] = append(together, a)
 	if !waits {
 		r.after("", in, func() {
 			together := r.coming[at]
 			delete(r.coming, at)
-			slices.SortFunc(together, func(a, b rung) int { return strings.Compare(a.job.Name, b.job.Name) }) // gocron has no order
 			r.come(tick, together...)
 		})
 	}
 }
 
-// come decides on the jobs that have a tick now.
-func (r *Runner) come(tick time.Time, together ...rung) {
-	if len(together) >= crowd {
+// come decides on the jobs that have a tick now: those that have the schedule by now.
+func (r *Runner) come(tick time.Time, together ...*alarm) {
+	var jobs []*job
+	for _, a := range together {
+		jobs = append(jobs, a.jobs...)
+	}
+	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(a.Name, b.Name) }) // gocron has no order
+	if len(jobs) >= crowd {
 		r.holdBack()
 	}
-	for _, rung := range together {
-		if rung.job.alarm == rung.alarm { // otherwise the schedule has been replaced since
-			rung.job.lastDue = tick.UnixNano()
-			r.decide(rung.job)
-		}
+	for _, j := range jobs {
+		j.lastDue = tick.UnixNano()
+		r.decide(j)
 	}
 }

@@ -340,7 +340,7 @@ func TestClockSetBack(t *testing.T) {
 			j.alarm.mu.Lock()
 			j.alarm.set = []timer{{tick: after(2 * time.Minute), comes: time.Now()}}
 			j.alarm.mu.Unlock()
-			w.runner.due(j, j.alarm)
+			w.runner.due(j.alarm)
 		})
 		pass(4 * time.Minute)
 		w.stop()
@@ -370,7 +370,9 @@ func TestClockStepped(t *testing.T) {
 		step := func(late time.Duration) {
 			w.runner.box.Post(func() {
 				for _, j := range w.runner.jobs { // its timers fire late
-					w.runner.unschedule(j)
+					j.alarm.mu.Lock()
+					j.alarm.set = nil
+					j.alarm.mu.Unlock()
 					w.runner.wakeAt(j, time.Now().Add(late), func() { t.Error("a timer that should have been stopped") })
 				}
 			})

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
@@ -17,7 +15,7 @@ import (
 type job struct {
 	Job
 	alarm      *alarm
-	id         uuid.UUID // gocron's
+	place      int       // in alarm.jobs
 	lastDue    int64     // the last tick that has come, in ns
 	committing bool      // a decision is being written
 	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
@@ -44,17 +42,14 @@ func (r *Runner) after(name string, d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(r.cfg.Chance.Apart("timer "+name, d), func() { r.box.Post(f) })
 }
 
-// due is called when gocron's timer for j fires.
-func (r *Runner) due(j *job, alarm *alarm) {
-	if j.alarm != alarm {
-		return // the schedule has been replaced since
-	}
+// due is called when gocron's timer for an alarm fires.
+func (r *Runner) due(a *alarm) {
 	for {
-		tick, in, ok := alarm.due(time.Now())
+		tick, in, ok := a.due(time.Now())
 		if !ok {
 			return
 		}
-		r.expect(j, tick, in)
+		r.expect(a, tick, in)
 	}
 }
 

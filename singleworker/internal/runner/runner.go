@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -98,9 +99,10 @@ type Runner struct {
 	running   map[string]*activity // by job, including jobs no longer owned
 	endless   int                  // how many of them are of jobs that always run
 	line      []*job               // with a run to open when others have ended, the longest waiting first
-	coming    map[int64][]rung     // whose alarms have gone off, by the tick that is about to come, in ns
-	decided   []decision           // in this turn, and not sent
-	held      []func()             // what records the results that are held back
+	alarms    map[*cronexpr.Schedule]*alarm
+	coming    map[int64][]*alarm // that have gone off, by the tick that is about to come, in ns
+	decided   []decision         // in this turn, and not sent
+	held      []func()           // what records the results that are held back
 	stopping  bool
 	graceEnds time.Time               // when running handlers are canceled
 	canceled  bool                    // they have been
@@ -117,7 +119,8 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, log: cfg.Logger, box: task.NewMailbox(),
-		jobs: make(map[string]*job), running: make(map[string]*activity), coming: make(map[int64][]rung),
+		jobs: make(map[string]*job), running: make(map[string]*activity),
+		alarms: make(map[*cronexpr.Schedule]*alarm), coming: make(map[int64][]*alarm),
 	}
 }
 
@@ -159,8 +162,11 @@ func (r *Runner) Waiting() int { return int(r.inLine.Load()) }
 // machine was suspended; timers would fire early or late by the difference.
 func (r *Runner) ClockStepped() {
 	r.box.Post(func() {
-		for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+		names := slices.Sorted(maps.Keys(r.jobs))
+		for _, name := range names { // an alarm ends with its last job
 			r.unschedule(r.jobs[name])
+		}
+		for _, name := range names {
 			r.schedule(r.jobs[name])
 		}
 	})
@@ -294,31 +300,49 @@ func (r *Runner) warnAhead(j *job) {
 // skew between instances.
 const farAhead = time.Minute
 
-// schedule makes gocron call due at each tick of a job, and decides on it now.
+// schedule has a job decided on at each tick of its schedule, and now.
 func (r *Runner) schedule(j *job) {
-	alarm := newAlarm(j.Schedule, r.cfg.Wall, time.UnixMilli(j.Record.Watermark))
-	j.alarm = alarm
-	// The text is empty because alarm, not gocron, computes the ticks.
-	scheduled, err := r.scheduler.NewJob(
-		gocron.CronJob("", true),
-		gocron.NewTask(func() { r.box.Post(func() { r.due(j, alarm) }) }),
-		gocron.WithCronImplementation(alarm), gocron.WithName(j.Name))
+	a, err := r.alarmOf(j.Schedule)
 	if err != nil {
 		r.log.Error("cannot schedule job", "job", j.Name, "err", err)
 		delete(r.jobs, j.Name)
 		return
 	}
-	j.id = scheduled.ID()
+	a.add(j)
 	r.decide(j)
-	r.due(j, alarm) // a tick that comes so soon that its alarm is late already
+	r.due(a) // a tick that comes so soon that its alarm is late already
 }
 
-// unschedule removes a job's alarm and its timer.
-func (r *Runner) unschedule(j *job) {
-	if err := r.scheduler.RemoveJob(j.id); err != nil {
-		r.log.Debug("alarm not removed", "job", j.Name, "err", err)
+// alarmOf is the alarm of a schedule, which equal schedules share. It makes gocron call due at each of its ticks.
+func (r *Runner) alarmOf(s *cronexpr.Schedule) (*alarm, error) {
+	if a := r.alarms[s]; a != nil {
+		return a, nil
 	}
+	a := newAlarm(s, r.cfg.Wall)
+	// The text is empty because alarm, not gocron, computes the ticks.
+	scheduled, err := r.scheduler.NewJob(
+		gocron.CronJob("", true),
+		gocron.NewTask(func() { r.box.Post(func() { r.due(a) }) }),
+		gocron.WithCronImplementation(a), gocron.WithName(s.String()))
+	if err != nil {
+		return nil, fmt.Errorf("gocron: %w", err)
+	}
+	a.id, r.alarms[s] = scheduled.ID(), a
+	return a, nil
+}
+
+// unschedule removes a job's timer, and its alarm if no other job has that.
+func (r *Runner) unschedule(j *job) {
 	r.wakeAt(j, time.Time{}, nil)
+	a := j.alarm
+	a.remove(j)
+	if len(a.jobs) > 0 {
+		return
+	}
+	delete(r.alarms, a.schedule)
+	if err := r.scheduler.RemoveJob(a.id); err != nil {
+		r.log.Debug("alarm not removed", "schedule", a.schedule, "err", err)
+	}
 }
 
 func (r *Runner) disown(name string) {
