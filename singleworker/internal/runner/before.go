@@ -17,11 +17,11 @@ var errNotPassed = errors.New("the end of BeforeTick was not recorded")
 
 // prepare calls BeforeTick if that is up to this run, and records that it has returned nil, in claimed as well: the other
 // shards begin then. An attempt after that does not call it again.
-func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ticks.Record) error {
-	if j.Before == nil || act.run.Request != nil || claimed.Passed != 0 {
+func (e *execution) prepare() error {
+	if e.job.Before == nil || e.act.run.Request != nil || e.claimed.Passed != 0 {
 		return nil
 	}
-	if err := j.Before(ctx, act.run); err != nil {
+	if err := e.job.Before(e.ctx, e.act.run); err != nil {
 		return fmt.Errorf("before the tick: %w", err)
 	}
 	type answer struct {
@@ -29,16 +29,16 @@ func (r *Runner) prepare(ctx context.Context, j *job, act *activity, claimed *ti
 		err     error
 	}
 	answers := make(chan answer, 1)
-	r.pass(j.Name, *claimed, func(current *ticks.Record, err error) { answers <- answer{current, err} })
+	e.runner.pass(e.job.Name, e.claimed, func(current *ticks.Record, err error) { answers <- answer{current, err} })
 	select {
 	case a := <-answers:
 		if a.err != nil {
 			return fmt.Errorf("%w: %w", errNotPassed, a.err)
 		}
-		*claimed = *a.current
+		e.claimed = *a.current
 		return nil
-	case <-ctx.Done(): // it may still be written
-		return context.Cause(ctx)
+	case <-e.ctx.Done(): // it may still be written
+		return context.Cause(e.ctx)
 	}
 }
 

@@ -191,17 +191,8 @@ func (r *Runner) forget(j *job, request string) {
 // start runs a claimed tick.
 func (r *Runner) start(j *job, act *activity, claimed ticks.Record) {
 	r.awaitHung(j)
-	snapshot := *j // a new spec must not affect a run in progress
-	r.tasks.Go("run of "+j.Name, func(context.Context) error {
-		result := r.handle(&snapshot, act, &claimed)
-		act.stop(context.Canceled)
-		if r.holds.Load() {
-			r.box.Post(func() { r.hold(func() { r.record(&snapshot, claimed, result, r.commit) }) })
-		} else {
-			r.record(&snapshot, claimed, result, r.commitAlone)
-		}
-		return nil
-	})
+	e := &execution{runner: r, act: act, job: j.Job, claimed: claimed} // a new spec must not affect a run in progress
+	r.tasks.GoThen("handler", e.begin, e.end)
 }
 
 // ended is called when the result of a run was recorded, or could not be.

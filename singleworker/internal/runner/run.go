@@ -58,53 +58,80 @@ type activity struct {
 	hung     bool        // the observer was told
 }
 
-// handle calls the handler of a claimed run, after BeforeTick where there is one.
-func (r *Runner) handle(j *job, act *activity, claimed *ticks.Record) Result {
-	r.cfg.Observer.Started(act.run)
-	result := Result{Run: act.run, State: ticks.Interrupted, moved: act.always}
-	ctx, done, err := j.Lease.Begin(act.ctx)
+// execution is the way of a claimed run through its handler, on a separate goroutine.
+type execution struct {
+	runner  *Runner
+	act     *activity
+	job     Job
+	claimed ticks.Record
+	ctx     context.Context //nolint:containedctx // of the handler; nil if that is not called
+	done    func()
+	refused bool // by BeforeTick
+}
+
+// begin calls the handler, after BeforeTick where there is one.
+func (e *execution) begin(context.Context) error {
+	e.runner.cfg.Observer.Started(e.act.run)
+	ctx, done, err := e.job.Lease.Begin(e.act.ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		done()
 	}
 	if err != nil {
-		// The lease ended, or the run was stopped, while the claim was being written.
-		result.Ended, result.Err, result.notBegun = r.cfg.Wall.Now(), fmt.Errorf("claimed, not begun: %w", err), true
+		return err // the lease ended, or the run was stopped, while the claim was being written
+	}
+	e.ctx, e.done = ctx, done
+	if timeout := e.job.Policy.Timeout; timeout > 0 {
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
+		e.ctx, e.done = ctx, func() { cancel(); done() }
+	}
+	e.act.handling.Store(true)
+	err = e.prepare()
+	if e.refused = errors.Is(err, ErrRefused); err == nil {
+		err = e.job.Handle(e.ctx, e.act.run)
+	}
+	if err != nil {
+		// Both may panic on a typed nil pointer: let that happen here rather than in a caller.
+		_, _ = err.Error(), errors.Is(err, ErrStopped)
+	}
+	return err
+}
+
+// end records how the run has ended.
+func (e *execution) end(err error) {
+	r := e.runner
+	e.act.handling.Store(false)
+	result := e.result(err)
+	if e.ctx != nil {
+		e.done()
+	}
+	e.act.stop(context.Canceled)
+	if r.holds.Load() {
+		r.box.Post(func() { r.hold(func() { r.record(&e.job, e.claimed, result, r.commit) }) })
+	} else {
+		r.record(&e.job, e.claimed, result, r.commitAlone)
+	}
+}
+
+// result says how the run has ended, whose handler has returned err.
+func (e *execution) result(err error) Result {
+	result := Result{Run: e.act.run, State: ticks.Interrupted, Ended: e.runner.cfg.Wall.Now(), moved: e.act.always}
+	if e.ctx == nil {
+		result.Err, result.notBegun = fmt.Errorf("claimed, not begun: %w", err), true
 		return result
 	}
-	defer done()
-	if timeout := j.Policy.Timeout; timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
-		defer cancel()
-	}
-	act.handling.Store(true)
-	refused := false
-	err = task.Protect("handler", func() error {
-		err := r.prepare(ctx, j, act, claimed)
-		if refused = errors.Is(err, ErrRefused); err == nil {
-			err = j.Handle(ctx, act.run)
-		}
-		if err != nil {
-			// Both may panic on a typed nil pointer: let that happen here rather than in a caller.
-			_, _ = err.Error(), errors.Is(err, ErrStopped)
-		}
-		return err
-	})
-	act.handling.Store(false)
-	result.Ended = r.cfg.Wall.Now()
-	cause := context.Cause(ctx)
-	result.moved = act.always && ctx.Err() != nil && !errors.Is(cause, ErrTimeout) && !errors.Is(cause, ErrStopped)
+	cause := context.Cause(e.ctx)
+	result.moved = e.act.always && e.ctx.Err() != nil && !errors.Is(cause, ErrTimeout) && !errors.Is(cause, ErrStopped)
 	switch {
 	case result.moved && err == nil:
 		result.Err = cause
 	case err == nil:
 		result.State = ticks.OK
-	case refused:
+	case e.refused:
 		result.State, result.Err = ticks.Refused, err
 	case errors.Is(err, errNotPassed):
 		result.Err = err
-	case ctx.Err() == nil:
+	case e.ctx.Err() == nil:
 		result.State, result.Err = ticks.Failed, err
 	default:
 		if errors.Is(cause, ErrTimeout) {
@@ -134,9 +161,9 @@ func outcome(result Result) ticks.Outcome {
 // record writes a result. If another instance has taken the job over and recorded
 // the run as interrupted or lost, record amends the history.
 func (r *Runner) record(
-	j *job, from ticks.Record, result Result, commit func(c ticks.Commit, done func(current *ticks.Record, err error)),
+	j *Job, from ticks.Record, result Result, commit func(c ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
-	plan := ticks.End(*j.Job.Job, from, outcome(result))
+	plan := ticks.End(*j.Job, from, outcome(result))
 	commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err

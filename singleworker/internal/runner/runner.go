@@ -186,7 +186,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	r.scheduler = scheduler
 	r.runs, r.cancel = context.WithCancelCause(ctx)
-	r.tasks = task.NewGroup(context.WithoutCancel(ctx))
+	r.tasks = task.NewPool(context.WithoutCancel(ctx))
 	scheduler.Start()
 	stuck := r.loop(ctx)
 	r.cancel(ErrStopping)
@@ -194,6 +194,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.log.Warn("gocron did not shut down", "err", err)
 	}
 	if len(stuck) > 0 {
+		r.tasks.Dismiss()
 		return &StuckError{Jobs: stuck}
 	}
 	return r.tasks.Wait()

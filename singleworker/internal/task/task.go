@@ -42,17 +42,17 @@ type Group struct {
 	tasks   sync.WaitGroup // running tasks
 	workers sync.WaitGroup // goroutines
 
-	keeps bool // reuse goroutines whose task has ended
-
-	mu   sync.Mutex
-	err  error       // of the first task that failed
-	idle []chan work // goroutines to reuse
+	mu    sync.Mutex
+	keeps bool        // reuse goroutines whose task has ended
+	err   error       // of the first task that failed
+	idle  []chan work // goroutines to reuse
 }
 
 // work is one task.
 type work struct {
 	name string
 	f    func(ctx context.Context) error
+	told bool // somebody else is told how it ends
 }
 
 // maxIdle limits the number of idle goroutines.
@@ -66,7 +66,7 @@ func NewGroup(ctx context.Context) *Group {
 }
 
 // NewPool returns a group for many short tasks. It reuses idle goroutines, whose
-// stacks have already grown. Wait must be called, or the goroutines leak.
+// stacks have already grown. Wait or Dismiss must be called, or the goroutines leak.
 func NewPool(ctx context.Context) *Group {
 	g := NewGroup(ctx)
 	g.keeps = true
@@ -74,9 +74,24 @@ func NewPool(ctx context.Context) *Group {
 }
 
 // Go starts f. The name is used in errors.
-func (g *Group) Go(name string, f func(ctx context.Context) error) {
+func (g *Group) Go(name string, f func(ctx context.Context) error) { g.start(work{name, f, false}) }
+
+// GoThen starts f, and then, on the same goroutine, calls then with its error, or with a *PanicError. The group does not fail with f.
+func (g *Group) GoThen(name string, f func(ctx context.Context) error, then func(err error)) {
+	g.start(work{name, func(ctx context.Context) (err error) {
+		returned := false
+		defer func() {
+			then(outcome(name, err, returned, recover()))
+			err = nil
+		}()
+		err = f(ctx)
+		returned = true
+		return err
+	}, true})
+}
+
+func (g *Group) start(w work) {
 	g.tasks.Add(1)
-	w := work{name, f}
 	g.mu.Lock()
 	n := len(g.idle)
 	if n == 0 {
@@ -106,13 +121,8 @@ func (g *Group) run(w work, next chan work) (waits bool) {
 	defer func() {
 		v := recover()
 		exits := v == nil && !returned
-		if exits {
-			v = goexit
-		}
-		if passed, is := v.(*PanicError); is {
-			err = passed // of a task that this one waited for: its stack shows where
-		} else if v != nil {
-			err = &PanicError{Task: w.name, Value: v, Stack: debug.Stack()}
+		if !exits || !w.told {
+			err = outcome(w.name, err, returned, v)
 		}
 		g.mu.Lock()
 		if waits = g.keeps && !exits && len(g.idle) < maxIdle; waits {
@@ -130,6 +140,20 @@ func (g *Group) run(w work, next chan work) (waits bool) {
 	return waits // set by the deferred function
 }
 
+// outcome is the error of a task that has returned err, has panicked with v, or has ended its goroutine.
+func outcome(task string, err error, returned bool, v any) error {
+	if v == nil && !returned {
+		v = goexit
+	}
+	if v == nil {
+		return err
+	}
+	if passed, is := v.(*PanicError); is {
+		return passed // of a task that this one waited for: its stack shows where
+	}
+	return &PanicError{Task: task, Value: v, Stack: debug.Stack()}
+}
+
 // Cancel ends the group's context with a cause.
 func (g *Group) Cancel(cause error) { g.cancel(cause) }
 
@@ -137,13 +161,21 @@ func (g *Group) Cancel(cause error) { g.cancel(cause) }
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.cancel(nil)
+	g.Dismiss()
 	g.mu.Lock()
-	for _, next := range g.idle {
-		close(next)
-	}
-	g.idle = nil
 	err := g.err
 	g.mu.Unlock()
 	g.workers.Wait()
 	return err
+}
+
+// Dismiss reuses no goroutine from now on: it is for those that cannot Wait, because a task does not end.
+func (g *Group) Dismiss() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.keeps = false
+	for _, next := range g.idle {
+		close(next)
+	}
+	g.idle = nil
 }

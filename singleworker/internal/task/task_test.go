@@ -3,7 +3,9 @@ package task_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -196,4 +198,54 @@ func TestBackoffEndsWithItsContext(t *testing.T) {
 	if err := b.Wait(ctx); !errors.Is(err, enough) {
 		t.Fatalf("Wait = %v, want %v", err, enough)
 	}
+}
+
+// The caller is told once how a task has ended, and the group does not fail with it.
+func TestGoThen(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, row := range map[string]struct {
+		f    func(ctx context.Context) error
+		want string // the error's text
+	}{
+		"returns": {func(context.Context) error { return nil }, "<nil>"},
+		"fails":   {func(context.Context) error { return boom }, "boom"},
+		"panics":  {func(context.Context) error { panic("glass") }, "fragile panicked: glass"},
+		"exits":   {func(context.Context) error { runtime.Goexit(); return nil }, "fragile panicked: runtime.Goexit ended its goroutine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g := task.NewPool(t.Context())
+				var told []string
+				for range 3 {
+					g.GoThen("fragile", row.f, func(err error) { told = append(told, fmt.Sprint(err)) })
+					synctest.Wait()
+				}
+				if want := []string{row.want, row.want, row.want}; !slices.Equal(told, want) {
+					t.Errorf("told %q, want %q", told, want)
+				}
+				g.GoThen("teller", func(context.Context) error { return nil }, func(error) { panic("of the one who is told") })
+				var p *task.PanicError
+				if err := g.Wait(); !errors.As(err, &p) || p.Task != "teller" {
+					t.Errorf("Wait = %v, want that the teller has panicked", err)
+				}
+			})
+		})
+	}
+}
+
+// A pool that is dismissed keeps no goroutine, also none of a task that ends later.
+func TestDismiss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		g := task.NewPool(t.Context())
+		g.Go("short", func(context.Context) error { return nil })
+		synctest.Wait()
+		g.Go("long", func(context.Context) error { time.Sleep(time.Minute); return nil })
+		g.Go("short", func(context.Context) error { return nil })
+		synctest.Wait()
+		g.Dismiss()
+		time.Sleep(time.Hour)
+	})
 }
