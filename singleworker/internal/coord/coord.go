@@ -121,7 +121,7 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 }
 
 // Commit writes decisions on slots' ticks; see journal.Journal.Commit.
-func (c *Coordinator) Commit(all []ticks.Commit, done func(int, *zkrec.Tick, error)) {
+func (c *Coordinator) Commit(all []*ticks.Commit, done func(int, *zkrec.Tick, error)) {
 	c.journal.Commit(all, done)
 }
 

@@ -123,7 +123,7 @@ func (i *instance) claim() {
 
 // commit writes a decision, and after a claim the result.
 func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
-	i.Journal.Commit([]ticks.Commit{c}, func(_ int, current *zkrec.Tick, err error) {
+	i.Journal.Commit([]*ticks.Commit{&c}, func(_ int, current *zkrec.Tick, err error) {
 		i.Post(func() {
 			if current != nil {
 				i.records[slot] = *current

@@ -22,6 +22,9 @@ type change struct {
 	removeAt  int // deletes a request
 }
 
+// beside is how many operations a transaction rarely exceeds, beside those of its guard.
+const beside = 3
+
 func (ch *change) add(op zkconn.Op) int {
 	ch.ops = append(ch.ops, op)
 	return len(ch.ops) - 1
@@ -31,7 +34,7 @@ func (ch *change) add(op zkconn.Op) int {
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
 	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, historyAt: -1, removeAt: -1}
-	ch.ops = append(ch.ops, guard.Ops...)
+	ch.ops = append(make([]zkconn.Op, 0, len(guard.Ops)+beside), guard.Ops...)
 	if n.late != "" {
 		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
 	}

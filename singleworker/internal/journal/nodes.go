@@ -117,11 +117,10 @@ func (w *write) lane() session.Lane {
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise.
 // Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered before the claim. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
-// handed over. Commit may be called by anybody and does not block; done must not, either. The slice is the journal's from then on.
-func (j *Journal) Commit(all []ticks.Commit, done func(i int, current *zkrec.Tick, err error)) {
+// handed over. Commit may be called by anybody and does not block; done must not, either. The slice and the decisions are the journal's from then on.
+func (j *Journal) Commit(all []*ticks.Commit, done func(i int, current *zkrec.Tick, err error)) {
 	j.loop.PostOr(func() {
-		for i := range all {
-			c := &all[i]
+		for i, c := range all {
 			c.Plan.Record = c.Plan.Record.Normal()
 			j.enqueue(c.Slot, &write{kind: commit, commit: c, done: func(current *zkrec.Tick, err error) { done(i, current, err) }})
 		}

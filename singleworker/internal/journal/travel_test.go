@@ -38,7 +38,7 @@ func TestShardsTravelTogether(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		written := func(commits []ticks.Commit) (records []zkrec.Tick) {
+		written := func(commits []*ticks.Commit) (records []zkrec.Tick) {
 			a.Do(func() {
 				a.Journal.Commit(commits, func(i int, current *zkrec.Tick, err error) {
 					if err != nil {
@@ -50,15 +50,16 @@ func TestShardsTravelTogether(t *testing.T) {
 			})
 			return records
 		}
-		var claims, results []ticks.Commit
+		var claims, results []*ticks.Commit
 		for _, slot := range a.Slots() {
 			o := a.Owned[slot]
-			claims = append(claims, roomtest.Claim(o, *o.Record, slot, 60))
+			claim := roomtest.Claim(o, *o.Record, slot, 60)
+			claims = append(claims, &claim)
 		}
 		for i, record := range written(claims) {
 			result := roomtest.Outcome(record, zkrec.RunOK)
 			result.Slot = claims[i].Slot
-			results = append(results, result)
+			results = append(results, &result)
 		}
 		written(results)
 		want := []string{

@@ -170,13 +170,13 @@ func (r *Runner) Requests() []string {
 
 // Committer is what makes commits: a journal, or the coordinator above it.
 type Committer interface {
-	Commit(all []ticks.Commit, done func(i int, current *zkrec.Tick, err error))
+	Commit(all []*ticks.Commit, done func(i int, current *zkrec.Tick, err error))
 }
 
 // Written makes a commit and waits for its answer. The record is zero if none is known.
 func Written(to Committer, c ticks.Commit) (current zkrec.Tick, err error) {
 	answered := make(chan struct{})
-	to.Commit([]ticks.Commit{c}, func(_ int, record *zkrec.Tick, refused error) {
+	to.Commit([]*ticks.Commit{&c}, func(_ int, record *zkrec.Tick, refused error) {
 		if err = refused; record != nil {
 			current = *record
 		}

@@ -45,7 +45,7 @@ func (e *execution) prepare() error {
 // pass records that BeforeTick has returned nil for the tick of the run that from has open.
 func (r *Runner) pass(name string, from ticks.Record, done func(current *ticks.Record, err error)) {
 	plan := ticks.Pass(from, r.cfg.Wall.Now())
-	r.commitAlone(ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+	r.commitAlone(&ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		open := errors.Is(err, ticks.ErrConflict) && current.RunID == from.RunID && current.Open()
 		switch {
 		case open && current.Passed == 0:

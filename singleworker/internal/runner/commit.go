@@ -8,15 +8,15 @@ import (
 
 // decision is what the loop has decided in this turn and not sent yet.
 type decision struct {
-	commit ticks.Commit
+	commit *ticks.Commit
 	done   func(current *ticks.Record, err error)
 }
 
 // together is how many decisions are sent at once: those that fit in one transaction, which is on its way while the others are made.
 const together = 500
 
-// commit has the keeper write a decision together with the others of this turn.
-func (r *Runner) commit(c ticks.Commit, done func(current *ticks.Record, err error)) {
+// commit has the keeper write a decision, which is the keeper's from then on, together with the others of this turn.
+func (r *Runner) commit(c *ticks.Commit, done func(current *ticks.Record, err error)) {
 	if r.decided = append(r.decided, decision{c, done}); len(r.decided) == together {
 		r.flush()
 	}
@@ -27,7 +27,7 @@ func (r *Runner) flush() {
 	if len(r.decided) == 0 {
 		return
 	}
-	all := make([]ticks.Commit, len(r.decided))
+	all := make([]*ticks.Commit, len(r.decided))
 	done := make([]func(*ticks.Record, error), len(r.decided))
 	for i, d := range r.decided {
 		all[i], done[i] = d.commit, d.done
@@ -37,9 +37,9 @@ func (r *Runner) flush() {
 	r.cfg.Keeper.Commit(all, func(i int, current *ticks.Record, err error) { done[i](current, err) })
 }
 
-// commitAlone has the keeper write a decision. It may be called by anybody.
-func (r *Runner) commitAlone(c ticks.Commit, done func(current *ticks.Record, err error)) {
-	r.cfg.Keeper.Commit([]ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
+// commitAlone is commit for a decision that is sent alone. It may be called by anybody.
+func (r *Runner) commitAlone(c *ticks.Commit, done func(current *ticks.Record, err error)) {
+	r.cfg.Keeper.Commit([]*ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
 }
 
 // Results cost more than claims, and other instances claim at the same time. So results are held back for so long after a tick of that

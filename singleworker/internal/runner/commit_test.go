@@ -420,7 +420,7 @@ func TestFarFutureIsLogged(t *testing.T) {
 			w.run(w.t.Context())
 			w.adopt(ticks.Policy{}, nil)
 			w.runner.box.Post(func() {
-				w.runner.committed(w.runner.jobs["job"], ticks.Commit{}, nil, &record, ticks.ErrConflict)
+				w.runner.committed(w.runner.jobs["job"], &ticks.Commit{}, nil, &record, ticks.ErrConflict)
 			})
 		})
 	}

@@ -75,7 +75,7 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: *j.Record, Plan: plan}
+	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: *j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
@@ -127,9 +127,9 @@ func (r *Runner) begin(j *job, record ticks.Record) *activity {
 // retryAfter is the delay before a decision that could not be written is made again.
 const retryAfter = time.Second
 
-func (r *Runner) committed(j *job, commit ticks.Commit, act *activity, current *ticks.Record, err error) {
+func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current *ticks.Record, err error) {
 	j.committing = false
-	plan, withheld := commit.Plan, err
+	plan, withheld := &commit.Plan, err
 	if errors.Is(err, ticks.ErrWithheld) {
 		err = nil // it was written
 	} else if r.stopping {

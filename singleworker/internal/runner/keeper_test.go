@@ -106,13 +106,13 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 }
 
 // Commit does what package coord documents.
-func (k *keeper) Commit(all []ticks.Commit, done func(int, *ticks.Record, error)) {
+func (k *keeper) Commit(all []*ticks.Commit, done func(int, *ticks.Record, error)) {
 	k.mu.Lock()
 	k.sent = append(k.sent, fmt.Sprintf("%v: %d", time.Since(midnight), len(all)))
 	k.mu.Unlock()
 	for i, c := range all {
 		go func() {
-			current, err := k.commit(c)
+			current, err := k.commit(*c)
 			done(i, &current, err)
 		}()
 	}

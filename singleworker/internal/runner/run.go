@@ -161,10 +161,10 @@ func outcome(result Result) ticks.Outcome {
 // record writes a result. If another instance has taken the job over and recorded
 // the run as interrupted or lost, record amends the history.
 func (r *Runner) record(
-	j *Job, from ticks.Record, result Result, commit func(c ticks.Commit, done func(current *ticks.Record, err error)),
+	j *Job, from ticks.Record, result Result, commit func(c *ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*j.Job, from, outcome(result))
-	commit(ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+	commit(&ticks.Commit{Slot: j.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err
 			r.box.Post(func() { r.ended(result, current, plan.Entries) })

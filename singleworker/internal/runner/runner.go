@@ -38,7 +38,7 @@ type Keeper interface {
 	// the record as it is then. One fails with ticks.ErrConflict, and the record, when that is not From; with ticks.ErrNoRequest when the
 	// manual run to be opened was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
 	// or when the job is no longer owned. With ticks.ErrWithheld it was written.
-	Commit(all []ticks.Commit, done func(i int, current *ticks.Record, err error))
+	Commit(all []*ticks.Commit, done func(i int, current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
 	// History reads the history of a job, the oldest entry first.

@@ -1,7 +1,6 @@
 package zkrec
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -73,7 +72,12 @@ func (l Log) Encode() []byte {
 		size -= len(kept[0]) + 1
 	}
 	data := append(make([]byte, 0, size), head...)
-	data = append(data, bytes.Join(kept, []byte{','})...)
+	for i, e := range kept {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = append(data, e...)
+	}
 	return append(data, tail...)
 }
 
