@@ -1,14 +1,49 @@
 package cronexpr
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A Schedule is a set of times at which something fires. Create one with Parse;
 // the zero value is not usable. A Schedule is immutable and safe for concurrent
 // use.
 type Schedule struct {
-	text string
-	loc  *time.Location
-	rule rule
+	text  string
+	loc   *time.Location
+	rule  rule
+	found atomic.Pointer[found] // by Next, of late
+}
+
+// A found is what Next has found in a period: thousands of jobs that share a
+// schedule ask for the same few times. It has no monotonic times.
+type found struct {
+	from          time.Time
+	first, second time.Time // after from; second is zero if nobody has asked for it
+}
+
+// next is the first time after t, if that was found.
+func (f *found) next(t time.Time) (next time.Time, ok bool) {
+	switch {
+	case f == nil || t.Before(f.from):
+		return time.Time{}, false
+	case t.Before(f.first):
+		return f.first, true
+	}
+	return f.second, t.Before(f.second)
+}
+
+// with adds that next is the first time after t, and forgets what is not
+// adjacent to that, or has become too much.
+func (f *found) with(t, next time.Time) *found {
+	switch {
+	case f == nil:
+	case f.second.IsZero() && t.Equal(f.first):
+		return &found{f.from, f.first, next}
+	case !f.second.IsZero() && t.Equal(f.second):
+		return &found{f.first, f.second, next}
+	}
+	return &found{from: t.Round(0), first: next}
 }
 
 // A rule computes the times of one kind of schedule. ok is false if there is no
@@ -33,7 +68,16 @@ var (
 // not necessarily in the future; only one that is Manual or Always never fires. To reject schedules that
 // have ended, check Ended.
 func (s *Schedule) Next(after time.Time) time.Time {
-	return s.result(s.rule.next(clamp(after)))
+	after = clamp(after)
+	f := s.found.Load()
+	if next, ok := f.next(after); ok {
+		return next
+	}
+	next := s.result(s.rule.next(after))
+	if !next.IsZero() {
+		s.found.Store(f.with(after, next))
+	}
+	return next
 }
 
 // Prev returns the last time strictly before the given one at which the schedule

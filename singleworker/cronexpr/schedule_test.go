@@ -2,6 +2,7 @@ package cronexpr
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +212,50 @@ func TestLocation(t *testing.T) {
 		if got := s.Prev(at.AddDate(0, 0, 1)); got.Location() != tokyo {
 			t.Errorf("%v: Prev is in %v, want the location of the schedule", s, got.Location())
 		}
+	}
+}
+
+// What Next has found before makes no difference, in whichever order it is asked.
+func TestNextAgain(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC)
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"* * * * * ?", "*/20 * * * * ?", "0 0/30 * * * ?", "0 30 2 * * ?", "@every 7s", "@at 2026-03-29T01:00:00Z", "@manually", "0 0 3 29 3 ? 2026",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			parse := func() *Schedule {
+				s, err := Parse(text, zone)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			rnd := rand.New(rand.NewPCG(1, 2))
+			asked, at := parse(), begin
+			for range 3000 {
+				switch rnd.IntN(20) {
+				case 0:
+					at = begin.Add(time.Duration(rnd.Int64N(int64(6 * time.Hour))))
+				case 1:
+					at = time.Time{}
+				case 2:
+					at = time.Now() // which has a monotonic time
+				case 3, 4, 5:
+					at = at.Add(time.Duration(rnd.Int64N(int64(2*time.Second))) - time.Second)
+				case 6:
+					at = asked.Prev(at)
+				default:
+					at = asked.Next(at)
+				}
+				if got, want := asked.Next(at), parse().Next(at); got != want {
+					t.Fatalf("Next(%v) = %v, want %v", at, got, want)
+				}
+			}
+		})
 	}
 }
