@@ -84,6 +84,7 @@ type owned struct {
 	loading  bool // the slot's node is being read
 	loaded   bool // it was
 	told     bool // the runner was
+	busy     bool // as the protocol was told; at first it is, when the slot's node is read
 	requests requests
 }
 

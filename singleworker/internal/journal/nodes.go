@@ -179,7 +179,14 @@ func (j *Journal) enqueue(slot string, w *write) {
 // tellBusy keeps the slot from being handed over while its record is being changed or its run is open.
 func (j *Journal) tellBusy(n *node) {
 	j.nodes.queued(n)
-	j.owner.SetBusy(n.slot, n.open != "" || len(n.queue) > 0)
+	busy := n.open != "" || len(n.queue) > 0
+	if n.own != nil {
+		if n.own.busy == busy {
+			return
+		}
+		n.own.busy = busy
+	}
+	j.owner.SetBusy(n.slot, busy)
 }
 
 // advance does the next thing in n's queue, if it can be done now.
