@@ -176,8 +176,11 @@ func (l *ledger) checkRemoved(job string, txn *zkdev.Txn) {
 func (w *world) checkDone(m *swtest.Model, j *swtest.Job) {
 	done, now := j.Spec.Done, time.Now()
 	since := now.Sub(time.UnixMilli(done.At))
-	if since > w.ownedWithin() && (j.Owner.SID != "" || len(j.Beats) > 0) {
-		w.violate(violation{15, j.Name, now, fmt.Sprintf("it is done since %s, and held by %q with %d heartbeats", clockMs(done.At), j.Owner.SID, len(j.Beats))})
+	for _, slot := range j.Spec.ActiveLayout().Slots(j.Name) {
+		owner, of := m.LiveOwner(slot), m.Jobs[slot] // an owner that has died stays on record
+		if stray := of != nil && of.Owner.SID == "" && len(of.Beats) > 0; since > w.ownedWithin() && (owner != "" || stray) {
+			w.violate(violation{15, slot, now, fmt.Sprintf("it is done since %s, and held by %q with %d heartbeats", clockMs(done.At), owner, len(of.Beats))})
+		}
 	}
 	ranks := time.Duration(len(m.Instances)) * w.Session
 	if keep := j.Spec.Job.WithDefaults().KeepDone; since > keep+ranks+w.evenWithin() && now.Sub(w.calmFrom) > ranks {

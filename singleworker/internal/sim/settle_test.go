@@ -342,8 +342,9 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 	for name, j := range m.Jobs {
 		for sid := range j.Beats {
 			retired := j.Spec.Done != nil && !m.IsSlot(name) // goes with its job, at the latest
+			alone := isPart(name) || j.Spec.Done != nil      // no other instance may take it
 			dead := killed[sid] || w.Latch && w.twins[sid]   // the process that is left leads before it looks after its parts
-			if w.everAble(name, open) && !(isPart(name) && dead) && !retired {
+			if w.everAble(name, open) && !(alone && dead) && !retired {
 				w.violate(violation{7, name, time.Now(), "the heartbeat of " + sid + " is left"})
 			}
 		}
@@ -356,11 +357,14 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 }
 
 // everAble reports whether an instance that lived to the end and took jobs has the slot's handler, and so
-// has cleaned up after the dead.
+// has cleaned up after the dead: in the part of an instance, that one alone.
 func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
 	job := zkrec.JobOfSlot(slot)
 	if w.Limited || w.Placed {
 		return false // it may have had no room, or been kept away
 	}
-	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool { return open[i] && w.handlers[i.Name][job] })
+	_, of, part := zkrec.SplitInstance(slot)
+	return slices.ContainsFunc(w.cluster.Instances(), func(i *swtest.Instance) bool {
+		return open[i] && w.handlers[i.Name][job] && (!part || i.Name == of)
+	})
 }

@@ -66,7 +66,8 @@ var (
 //     four ticks for up to 30 moves, 8 at a time;
 //  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
 //     of those who live and no others, and no heartbeat without an owner record; after an orderly end it has no
-//     session, no instance node and no heartbeat, and no goroutine runs (the bubble would not end).
+//     session, no instance node and no heartbeat, but for those of the dead where no other instance may own, and no goroutine runs
+//     (the bubble would not end).
 //     Registrations of killed instances stay for ten sessions. Of two processes of one id, one is left singleWithin
 //     the last fault. changedWithin after the last fault each job has the
 //     shards that were asked for last, and no nodes of others;

@@ -388,6 +388,11 @@ func (w *world) run() {
 	}
 	w.noise()
 	w.breach.end(w)
+	w.judge()
+}
+
+// judge has the noise stop, and the group settle and end, and judges all that has happened.
+func (w *world) judge() {
 	w.endFaults()
 	w.settle()
 	w.end()
