@@ -190,6 +190,9 @@ func (v View) formerMissed() Plan {
 	if v.ends() && v.To.Before(end) {
 		end = v.To
 	}
+	if v.Now.Before(end) { // ZooKeeper's clock is ahead, and may have been wrong: what has not come may yet be due
+		end = v.Now
+	}
 	if v.Record.Watermark >= end.UnixMilli() {
 		return Plan{}
 	}

@@ -262,6 +262,18 @@ func TestFormer(t *testing.T) {
 	}
 }
 
+// TestFormerThatLasts: the job is every ten minutes from 10:05:30 on, a time that ZooKeeper's clock has given, and it is 10:03:30. The ticks of
+// the schedule before are missed when they have come.
+func TestFormerThatLasts(t *testing.T) {
+	t.Parallel()
+	v := situation{through: "10:00", now: "10:03:30"}.view(t)
+	v.Schedule = schedule(t, "0 */10 * * * ?")
+	v.Since, v.Former = at(t, "10:05:30"), []ticks.Former{{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00")}}
+	wantPlan(t, v, "missed(schedule_changed) 10:01 to 10:03, 3; through 10:03:30")
+	v.Now, v.Record.Watermark = at(t, "10:06"), ms(t, "10:03:30")
+	wantPlan(t, v, "missed(schedule_changed) 10:04 to 10:05, 2; through 10:05:30")
+}
+
 // TestTwoFormer: every minute until 10:03:30, every 20 seconds until 10:05:10, and every ten minutes since,
 // while nobody owned the job.
 func TestTwoFormer(t *testing.T) {
