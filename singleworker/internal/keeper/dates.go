@@ -14,12 +14,12 @@ import (
 // nothing runs, and no tick is overdue. The watchers of a job notice that, and write that it was written now.
 
 // isDatedAhead reports whether the spec of a job may have a time that a wrong clock has given.
-func (o *Overdue) isDatedAhead(job *catalog.Job, now time.Time) bool {
+func (o *Overdue) isDatedAhead(job *catalog.Job) bool {
 	latest := max(job.Written, job.Spec.Since)
 	if pause := job.Spec.Paused; pause != nil {
 		latest = max(latest, pause.Since)
 	}
-	return o.member.Clock.Ahead(latest, now)
+	return o.member.Clock.Ahead(latest)
 }
 
 // date corrects the times of a job's spec. Its node tells which of them it leaves out.
@@ -32,7 +32,7 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 		if err == nil && stat.Version == version {
 			var spec zkrec.Spec
 			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
-				corrected := o.redated(spec, now).Encode()
+				corrected := o.redated(spec, stat.Mtime, now).Encode()
 				if changed = !bytes.Equal(corrected, data); changed {
 					_, err = o.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, corrected, version))
 				}
@@ -52,12 +52,16 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 	})
 }
 
-// redated returns a spec as if it had been written now. A time that was written down, but has not come, is left out first.
-func (o *Overdue) redated(spec zkrec.Spec, now time.Time) zkrec.Spec {
-	if o.member.Clock.Ahead(spec.Since, now) {
+// redated returns a spec with those of its times that have not come as if it had been written now. What it leaves out is when it was
+// written.
+func (o *Overdue) redated(spec zkrec.Spec, written, now time.Time) zkrec.Spec {
+	if !o.member.Clock.Ahead(written.UnixMilli()) {
+		spec = spec.WrittenAt(written)
+	}
+	if o.member.Clock.Ahead(spec.Since) {
 		spec.Since = 0
 	}
-	if spec.Paused != nil && o.member.Clock.Ahead(spec.Paused.Since, now) {
+	if spec.Paused != nil && o.member.Clock.Ahead(spec.Paused.Since) {
 		pause := *spec.Paused
 		pause.Since = 0
 		spec.Paused = &pause

@@ -91,7 +91,7 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	if job.Spec.Job.Everywhere { // which instances take jobs may change at any time
 		agenda.By(job, next)
 	}
-	if !known.dated && o.isDatedAhead(job, now) {
+	if !known.dated && o.isDatedAhead(job) {
 		o.date(job, known)
 		agenda.By(job, next)
 		return
@@ -204,7 +204,8 @@ func (l look) record(results []zkconn.ReadResult) {
 	path, read := l.loop.Tree.Tick(l.slot), results[0]
 	if read.Err == nil {
 		l.as = append(l.as, zkconn.CheckOp(path, read.Stat.Version))
-		if read.Stat.Version == 0 && l.member.Clock.Ahead(read.Stat.Mtime.UnixMilli(), l.now) {
+		begins, err := zkrec.ParseTick(read.Data, read.Stat.Mtime)
+		if err == nil && read.Stat.Version == 0 && l.member.Clock.Ahead(begins.Watermark) {
 			l.dateTick()
 			return
 		}

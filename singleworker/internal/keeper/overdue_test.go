@@ -424,3 +424,21 @@ func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 		wantOverdue(g, members, time.Minute, 4*time.Minute)
 	})
 }
+
+// A slot was made while ZooKeeper's clock was ahead, and its record says when its ticks begin: they begin then.
+func TestSlotThatSaysWhenItBegins(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		begins := zkrec.Tick{Watermark: roomtest.Midnight.UnixMilli()}
+		path := g.Tree.Tick("job")
+		g.SubmitSpec("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1}, path)
+		g.Server.SetClock(time.Hour)
+		g.Create(path, string(begins.Encode()))
+		g.Server.SetClock(0)
+		start(g, "a", "job")
+		until(5 * time.Minute)
+		if data, stat, _ := g.Get(path); stat.Version != 0 {
+			g.T.Errorf("the record has become %s", data)
+		}
+	})
+}

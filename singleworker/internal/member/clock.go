@@ -130,14 +130,16 @@ func (c *Clock) Leaps() int {
 	return c.leaps
 }
 
-// Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is later than now, which is
-// the group's, by more than clocks may differ: that clock was wrong. Without a limit, a minute counts.
-func (c *Clock) Ahead(given int64, now time.Time) bool {
+// Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is certainly later than the group's
+// time, and than that of this instance's own clock, by more than clocks may differ: ZooKeeper's was wrong then, and does not merely lag
+// behind now. Without a limit, a minute counts.
+func (c *Clock) Ahead(given int64) bool {
 	limit := c.limit
 	if limit <= 0 {
 		limit = time.Minute
 	}
-	return time.UnixMilli(given).Sub(now) > limit
+	is, known := c.ahead()
+	return known && time.UnixMilli(given).Sub(c.member.loop.Clock.Wall().Add(max(0, -is.Low))) > limit
 }
 
 // Watches reports whether this instance is one of the first few, by a hash, that watch a job. Those whose clocks are wrong do not
