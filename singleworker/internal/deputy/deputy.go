@@ -108,9 +108,13 @@ func (d *Deputy) Watch(slot string) {
 	}
 }
 
-// now is the group's time, by which an owner is relieved.
+// now is the time by which an owner is relieved: it has come by the group's clock, and by this instance's own. When another server leads
+// whose clock is ahead, the others cannot have said yet that they are behind it.
 func (d *Deputy) now() time.Time {
 	now := d.member.Clock.Now()
+	if own := d.loop.Clock.Wall(); own.Before(now) {
+		now = own
+	}
 	d.latest = ticks.Later(d.latest, now)
 	return now
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -36,4 +37,22 @@ func TestWhatWasWrittenBeforeALeapIsNotDatedAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ZooKeeper's clock leaps by two hours. Hourly jobs are due by it then, and their owners have not said yet that they go by another time:
+// nobody may take a job from its owner.
+func TestLeapOfZooKeepersClockRelievesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		machines(t, c, 12, "0 0 * * * ?", nil, 0, 0, 0, 0)
+		time.Sleep(time.Minute)
+		zxid := c.Server.Zxid()
+		c.Server.SetClock(2 * time.Hour)
+		time.Sleep(2 * time.Minute)
+		for _, txn := range c.Server.LogAfter(zxid) {
+			if owner, err := zkrec.ParseOwner(txn.Data); path.Base(txn.Path) == "alive" && err == nil && owner.Relieved != (zkrec.Member{}) {
+				t.Errorf("%v: %s takes a job from %s, of which nothing is due", txn.Time, owner.SID, owner.Relieved.SID)
+			}
+		}
+	})
 }
