@@ -37,6 +37,7 @@ type Clock struct {
 	serverOff time.Duration          // by how much ZooKeeper's clock is behind the group's time
 	peers     map[string]offset.Peer // by sid: the other live instances
 	changes   int                    // of who of them has a wrong clock
+	doubted   int                    // of these, those after which this one has compared its own
 	told      time.Duration          // the offset and its bound that this one publishes
 	toldBound time.Duration
 	toldAt    time.Duration // Mono
@@ -230,7 +231,8 @@ func (c *Clock) tell(is offset.Interval, now bool) {
 	c.told, c.toldBound, c.toldAt = off, max(time.Millisecond, is.Bound().Round(time.Millisecond)), m.loop.Now()
 }
 
-// Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was set.
+// Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was set; or when that of another instance is
+// found to be wrong, for it may be ZooKeeper's: as long as one instance has not noticed, the others hand over their jobs.
 func (c *Clock) Sync() {
 	m := c.member
 	is, known := m.loop.Server.Offset()
@@ -238,7 +240,8 @@ func (c *Clock) Sync() {
 	if !c.wrong && is.Bound() < vague {
 		every *= compareEvery
 	}
-	if !known || m.loop.Now()-m.loop.Server.Compared() >= every {
+	if !known || c.doubted != c.changes || m.loop.Now()-m.loop.Server.Compared() >= every {
+		c.doubted = c.changes
 		c.Compare()
 	}
 }

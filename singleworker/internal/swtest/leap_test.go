@@ -56,3 +56,26 @@ func TestLeapOfZooKeepersClockRelievesNobody(t *testing.T) {
 		}
 	})
 }
+
+// One instance has nothing to write, and does not notice that ZooKeeper's clock is wrong. As long as it says that its own agrees with that,
+// the others take theirs for wrong: it must ask as soon as they say so.
+func TestIdleInstanceNoticesThatZooKeepersClockIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{time.Minute, -time.Minute} {
+		t.Run(off.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				c.Start("guest", swtest.Setup{})
+				machines(t, c, 6, "* * * * * ?", nil, 0, 0, 0)
+				time.Sleep(10 * time.Second)
+				c.Server.SetClock(off)
+				time.Sleep(15 * time.Second)
+				before := len(c.Runs())
+				time.Sleep(10 * time.Second)
+				if n := len(c.Runs()) - before; n < 6*10-6 {
+					t.Errorf("%d runs in ten seconds, want six jobs to run each second", n)
+				}
+			})
+		})
+	}
+}
