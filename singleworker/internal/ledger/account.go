@@ -53,7 +53,7 @@ func (l *Ledger) due(spec zkrec.Spec, watermark int64) (spans due, ok bool) {
 		if former == nil || watermark >= since {
 			break
 		}
-		until = since
+		until = min(until, since) // one that began later than the next was replaced before it began
 		schedule, since = zone{former.Schedule, former.TimeZone}, former.Since
 	}
 	slices.Reverse(spans)
@@ -95,7 +95,7 @@ func (l *Ledger) judgeBeginning(j *Job) {
 		return // of a node that was missing: it begins when it is made
 	}
 	job := l.model.Jobs[zkrec.JobOfSlot(j.Name)]
-	from := max(job.Spec.Since, job.Complete.Tick)
+	from := max(job.Spec.Since, job.Spec.ShardsBegin(job.Complete)) // the latter if ZooKeeper's clock has gone back
 	if spans, ok := l.due(job.Spec, from); ok && spans.next(from) <= j.Tick.Watermark {
 		l.violatef(Account, j.Name, "its ticks begin after %s, and tick %s is not accounted for", clockMs(j.Tick.Watermark), clockMs(spans.next(from)))
 	}

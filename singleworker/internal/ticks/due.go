@@ -212,7 +212,9 @@ func (v View) formerMissed() Plan {
 				rows = append(rows, v.recorded(row))
 			}
 		}
-		until = former.Since
+		if former.Since.Before(until) { // else it was replaced before it began: ZooKeeper's clock has gone back, or was ahead
+			until = former.Since
+		}
 	}
 	if len(rows) == 0 {
 		return Plan{}

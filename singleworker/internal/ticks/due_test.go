@@ -274,6 +274,23 @@ func TestFormerThatLasts(t *testing.T) {
 	wantPlan(t, v, "missed(schedule_changed) 10:04 to 10:05, 2; through 10:05:30")
 }
 
+// TestFormerThatNeverBegan: the job was every minute, from 10:09 on every 20 seconds, by a clock that was ahead, and is every ten minutes since
+// 10:02:30, as is known now.
+func TestFormerThatNeverBegan(t *testing.T) {
+	t.Parallel()
+	v := situation{through: "10:00", now: "10:06"}.view(t)
+	v.Schedule = schedule(t, "0 */10 * * * ?")
+	v.Since, v.Former = at(t, "10:02:30"), []ticks.Former{
+		{Schedule: schedule(t, "*/20 * * * * ?"), Since: at(t, "10:09")}, {Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00")},
+	}
+	wantPlan(t, v, "missed(schedule_changed) 10:01 to 10:02, 2; through 10:02:30")
+	v.Record.Watermark = ms(t, "10:02:30")
+	wantPlan(t, v, "")
+	v.Former = append([]ticks.Former{{Schedule: v.Schedule, Since: v.Since}}, v.Former...) // it is replaced as well, at 10:08
+	v.Since = at(t, "10:08")
+	wantPlan(t, v, "")
+}
+
 // TestTwoFormer: every minute until 10:03:30, every 20 seconds until 10:05:10, and every ten minutes since,
 // while nobody owned the job.
 func TestTwoFormer(t *testing.T) {
