@@ -46,6 +46,8 @@ type Violation struct {
 	Slot string // the job, or shard
 	Txn  *txnlog.Txn
 	Text string
+	// ServerDue: an owner was relieved before a run was due by the true time, but by the group's, as far as it is published, one was.
+	ServerDue bool
 }
 
 func (v Violation) String() string {

@@ -191,11 +191,11 @@ func (m *Model) joined(txn *txnlog.Txn, op *txnlog.Op, sid string) {
 	record, _ := zkrec.ParseInstance(op.Data) // an instance with an unreadable record is alive
 	member := m.Instances[sid]
 	if record.ClockOffset != member.ClockOffset {
-		member.OffsetBefore, member.OffsetSince = time.Duration(member.ClockOffset), txn.Time
+		member.OffsetBefore, member.OffsetSince = time.Duration(member.ClockOffset), txn.At()
 	}
 	member.Instance = record
 	if op.Type == txnlog.Create {
-		member.Session, member.Since, member.Czxid = txn.Session, txn.Time, txn.Zxid
+		member.Session, member.Since, member.Czxid = txn.Session, txn.At(), txn.Zxid
 	}
 	m.Instances[sid] = member
 }
@@ -229,9 +229,9 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 		m.specified(j, txn, op)
 	case node == NodeAlive && rest == "":
 		j.Owner, _ = zkrec.ParseOwner(op.Data) // one that cannot be read names nobody
-		j.Token, j.Since, j.Version, j.Ownable, j.Known.Owner = txn.Zxid, txn.Time, op.Version, true, true
+		j.Token, j.Since, j.Version, j.Ownable, j.Known.Owner = txn.Zxid, txn.At(), op.Version, true, true
 	case node == NodeAlive:
-		j.Beats[rest] = Beat{txn.Zxid, txn.Time}
+		j.Beats[rest] = Beat{txn.Zxid, txn.At()}
 	case node == NodeTick && rest == "":
 		j.Tick, err = zkrec.ParseTick(op.Data, txn.Time)
 		j.Known.Tick = err == nil

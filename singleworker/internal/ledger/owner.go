@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,8 +36,13 @@ func (l *Ledger) judgeOwner(j *Job, t *touch) {
 		if why == "" {
 			break
 		}
-		if owes := l.owes(t); owes != "" {
-			l.violatef(Owner, j.Name, "%s takes it from %s, %s, and %s", now.SID, old.SID, why, owes)
+		byServer := l.owes(t, l.txn.Time.Add(l.ahead()).UnixMilli())
+		owes := byServer
+		if !l.txn.True.IsZero() {
+			owes = l.owes(t, l.txn.True.UnixMilli())
+		}
+		if owes != "" {
+			l.report(Violation{Owner, j.Name, l.txn, fmt.Sprintf("%s takes it from %s, %s, and %s", now.SID, old.SID, why, owes), byServer == ""})
 		} else {
 			l.counts.Relieved++
 		}
@@ -61,7 +67,7 @@ func (l *Ledger) alive(t *touch) string {
 	if !lives || member.Incarnation != old.Incarnation || member.Czxid > last.Zxid {
 		return ""
 	}
-	age, timeout := l.txn.Time.Sub(last.Time), time.Duration(member.SessionTimeout)
+	age, timeout := l.txn.At().Sub(last.Time), time.Duration(member.SessionTimeout)
 	if taker, known := l.writer(); known {
 		timeout = max(timeout, time.Duration(l.model.Instances[taker].SessionTimeout))
 	}
@@ -76,11 +82,10 @@ func (l *Ledger) alive(t *touch) string {
 		" old, less than the session timeout of " + timeout.String()
 }
 
-// owes says why a slot may not be taken from an owner that may be alive; empty if no run of it was open, and one was due.
-func (l *Ledger) owes(t *touch) string {
+// owes says why a slot may not be taken at a time from an owner that may be alive; empty if no run of it was open, and one was due.
+func (l *Ledger) owes(t *touch, now int64) string {
 	rec := t.before.Tick
 	again := rec.Again()
-	now := l.txn.Time.Add(l.ahead()).UnixMilli()
 	switch {
 	case !t.idle || !t.before.Known.Tick:
 		return "it is not proven that no run was open"
@@ -116,7 +121,7 @@ const clockLimit = 30 * time.Second
 func (l *Ledger) ahead() time.Duration {
 	self, _ := l.writer()
 	recent := func(at time.Time) bool {
-		return l.txn.Time.Sub(at).Abs() < time.Duration(l.model.Instances[self].SessionTimeout)
+		return l.txn.At().Sub(at).Abs() < time.Duration(l.model.Instances[self].SessionTimeout)
 	}
 	var offsets []time.Duration
 	for sid, member := range l.model.Instances {

@@ -31,6 +31,7 @@ type account struct {
 	late    map[string]bool         // run ids whose results came when they had been given up
 	odd     []string                // what is wrong with the history as such
 	begun   time.Time               // when its tick record was created
+	first   int64                   // the watermark with which its ticks have begun
 	marks   []mark                  // what the watermark was, lately
 	alarm   int64                   // the latest tick for which an alarm was raised
 	early   map[int64]bool          // ticks that were recorded as not run before their time
@@ -61,6 +62,8 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	since := j.Spec.ActiveLayout().Since
 	if isPart(slot) { // what came before it was made is not its own
 		since = max(since, j.Tick.Watermark)
+	} else if begin := j.Spec.ShardsBegin(zkrec.Complete{}); begin > j.Spec.Since { // the server's clock has gone back
+		since = max(since, begin)
 	}
 	terms, err := termsOf(j.Spec, since)
 	if err != nil {
@@ -68,7 +71,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 		return
 	}
 	l.accounts[slot] = &account{
-		slot: slot, record: j.Tick, born: txn.Zxid, begun: txn.Time,
+		slot: slot, record: j.Tick, born: txn.Zxid, begun: txn.Time, first: j.Tick.Watermark,
 		belongs: l.model.IsSlot(slot),
 		terms:   terms,
 		rows:    make(map[int64][]zkrec.Entry), runs: make(map[int64][]string),
@@ -86,7 +89,7 @@ func (l *ledger) closeAccount(slot string, txn *zkdev.Txn) {
 
 // written adds what is new in a history. One change adds less than the history keeps, so
 // that nothing is lost between two of them.
-func (a *account) written(h zkrec.History, at time.Time) {
+func (a *account) written(h zkrec.History, txn *zkdev.Txn) {
 	for _, e := range h.Entries {
 		if slices.Contains(a.history.Entries, e) {
 			continue
@@ -107,7 +110,8 @@ func (a *account) written(h zkrec.History, at time.Time) {
 		n := 0
 		for t := a.next(from - 1); t <= e.Last(); t = a.next(t) {
 			a.rows[t] = append(a.rows[t], e)
-			a.early[t] = t > at.UnixMilli()
+			replaced := e.Reason == zkrec.ReasonScheduleChanged && t <= txn.Written.UnixMilli() // at the time that the server gave the next schedule
+			a.early[t] = t > txn.Time.UnixMilli() && !replaced
 			n++
 		}
 		if known+n != e.Ticks() {

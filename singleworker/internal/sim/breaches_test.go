@@ -42,6 +42,22 @@ func (b *breach) end(w *world) {
 
 func wrongClocks(p *profile) { p.Clocks, p.ClockLimit = true, 1500*time.Millisecond }
 
+// serverClock has ZooKeeper's clock leap, for longer than it takes the group to find that out.
+func serverClock(p *profile) {
+	p.ServerClock, p.Clocks, p.ClockLimit = true, false, 1500*time.Millisecond
+	p.Noise, p.FaultEvery = 3*time.Minute, 3*time.Second
+}
+
+// unpublished has instances not say how far their clocks are off.
+func unpublished(path string, data []byte) []byte {
+	record, err := zkrec.ParseInstance(data)
+	if err != nil || !strings.Contains(path, "/_instances/") {
+		return data
+	}
+	record.ClockOffset, record.ClockBound = 0, 0
+	return record.Encode()
+}
+
 func anyClocks(p *profile) { p.Clocks, p.ClockLimit = true, singleworker.NoClockLimit }
 
 func everywhere(p *profile) { p.Everywhere = true }

@@ -180,6 +180,8 @@ type ledger struct {
 	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of the clocks.
 	clockHeard     time.Duration
 	offsets        map[string][]offset
+	server         []offset          // of the server's clock
+	hasty          []rules.Violation // reliefs of owners of which a run was due by that clock alone
 	clocksMayBeOff bool
 	endless        map[string]bool // by id, the runs of jobs that always run
 }
@@ -197,6 +199,7 @@ type counts struct {
 	atEach    int           // ticks that are accounted for at an instance, of jobs that run on every one
 	removed   int           // jobs that were done
 	relieved  int           // owners that may have lived, and had not claimed a run that was due
+	leaps     int           // of the server's clock
 	silent    time.Duration // the longest time for which an alarm was due
 }
 
@@ -223,7 +226,11 @@ func newLedger(tree zkrec.Tree) *ledger {
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {
-		l.violatef(propertyOf[v.Rule], v.Slot, v.Txn.Time, "%v", v)
+		if v.ServerDue {
+			l.hasty = append(l.hasty, v)
+			return
+		}
+		l.violatef(propertyOf[v.Rule], v.Slot, v.Txn.True, "%v", v)
 	})
 	return l
 }
@@ -269,6 +276,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	l.checkDivisions()
 	l.checkAlarms()
 	l.checkSilences()
+	l.checkReliefs()
 	return l.found, l.counts
 }
 
@@ -285,6 +293,7 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
 	l.queue.apply(txn, l.tree.Leader())
+	l.serverClock(txn)
 	l.ordered(txn)
 	if sid := l.joined[txn.Session]; txn.Op == zkdev.OpCloseSession {
 		l.over[sid] = append(l.over[sid], txn.Time)
@@ -346,7 +355,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.checkTick(slot, txn, j.Tick)
 	case node == rules.NodeHistory && !created:
 		history, _ := zkrec.ParseHistory(txn.Data)
-		l.accounts[slot].written(history, txn.Time)
+		l.accounts[slot].written(history, txn)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
 	case node == nodeAlarm:
@@ -428,6 +437,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	acc := l.accounts[job]
 	last := acc.record
 	acc.advanced(txn.Time, stale)
+	acc.begins(last, rec)
 	acc.record = rec
 	l.checkAhead(job, txn, rec)
 	l.checkRestart(job, txn, last, rec)

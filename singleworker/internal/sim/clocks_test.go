@@ -60,7 +60,7 @@ func (w *world) setClock(victim *swtest.Instance) {
 	}
 }
 
-// offset is how far an instance's clock is ahead of the server's.
+// offset is how far a clock is ahead.
 type offset struct {
 	by    time.Duration
 	since time.Time
@@ -81,6 +81,9 @@ func (l *ledger) offset(sid string) (o offset) {
 
 // isTrusted reports whether somebody who has been there for a while has had a right clock as long: then the group's time is the server's.
 func (l *ledger) isTrusted(at time.Time) bool {
+	if !l.isGroupRight(at, at) {
+		return false
+	}
 	for sid, member := range l.model.Instances {
 		if at.Sub(member.Since) > l.clockHeard && l.isRight(sid, at, at) {
 			return true
@@ -105,7 +108,8 @@ func (l *ledger) isRight(sid string, from, to time.Time) bool {
 // checkAhead verifies property 14, unless the clocks of several instances are wrong and no other's is right: then they may find
 // that it is the server's.
 func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
-	ahead := time.UnixMilli(rec.Watermark).Sub(txn.Time)
+	server := max(0, l.serverMost(txn.Time)) // they may have found out that it is behind
+	ahead := time.UnixMilli(rec.Watermark).Sub(txn.Time.Add(server))
 	if l.aheadMost <= 0 || ahead <= l.aheadMost {
 		return
 	}
@@ -121,18 +125,22 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 // checkClock verifies the rest of it: a claim is not that of an instance whose clock has been wrong for a while, by half as much again as may
 // be, unless no clock is right: then the group decides which one is.
 func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
+	server := at(l.server, txn.Time)
+	if l.isGroupRight(txn.Time, txn.Time) {
+		server.by = 0
+	}
 	long := func(sid string) bool {
 		o, member := l.offset(sid), l.model.Instances[sid]
-		return txn.Time.Sub(later(o.since, member.Since)) > l.clockHeard
+		return txn.Time.Sub(later(later(o.since, server.since), member.Since)) > l.clockHeard
 	}
-	off := l.offset(rec.SID).by
+	off := l.offset(rec.SID).by - server.by
 	if l.aheadMost <= 0 || off.Abs() <= l.aheadMost*3/2 || !long(rec.SID) {
 		return
 	}
 	for sid := range l.model.Instances {
-		if right := l.offset(sid).by; right.Abs() < l.aheadMost/2 && long(sid) {
+		if right := l.offset(sid).by - server.by; right.Abs() < l.aheadMost/2 && long(sid) {
 			l.violatef(14, slot, txn.Time, "%s claims %s, and its clock has been off by %v since %s; that of %s is right", rec.SID, clockMs(rec.Tick),
-				off, clock(l.offset(rec.SID).since), sid)
+				off, clock(later(l.offset(rec.SID).since, server.since)), sid)
 			return
 		}
 	}

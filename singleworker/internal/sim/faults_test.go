@@ -41,6 +41,7 @@ var faults = []fault{
 	{"stop a run", 1, func(w *world, _ *swtest.Instance) { w.stop(w.rng.IntN(len(w.shards))) }},
 	{"withdraw requests", 1, func(w *world, _ *swtest.Instance) { w.unrequest(w.rng.IntN(len(w.shards))) }},
 	{"set a clock", 1, (*world).setClock},
+	{"zk clock", 2, func(w *world, _ *swtest.Instance) { w.setServerClock() }},
 	{"forget", 1, func(w *world, _ *swtest.Instance) { w.forget() }},
 	{"depose", 1, func(w *world, _ *swtest.Instance) { w.depose() }},
 	{"lag", 2, (*world).fallBehind},

@@ -24,7 +24,7 @@ var inRandomSeeds = map[string]struct {
 	"running": {[]int{13}, 20}, "clock": {[]int{14}, 20}, "restart": {[]int{15}, 20}, "dormant": {[]int{15}, 20},
 	"kept after a reset": {[]int{12}, 100}, "kept in an empty tree": {[]int{12}, 20},
 	"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
-	"short": {[]int{17}, 20},
+	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40},
 }
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and with
@@ -192,6 +192,7 @@ var breaches = map[string]*breach{
 	"deaf":                  {first: hideOrders, in: placed},                                        // orders for jobs are not known
 	"late":                  {late: asksFor + 50*time.Millisecond, in: anyClocks},                   // the answer whether leases hold when a clock has leapt
 	"short":                 {granted: time.Second},                                                 // leases end long before the session may
+	"unpublished":           {data: unpublished, in: serverClock},                                   // how far instances' clocks are off
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

@@ -100,7 +100,7 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		switch {
 		case !ok || txn.Code != zkdev.OK:
 		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
-			if rec, err := zkrec.ParseTick(txn.Data, txn.Time); err == nil && rec.Open() && !l.seen[rec.RunID] {
+			if rec, err := zkrec.ParseTick(txn.Data, txn.Written); err == nil && rec.Open() && !l.seen[rec.RunID] {
 				// What jobs are is not known if all is lost.
 				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec) || l.model.Jobs[slot] == nil
 			}

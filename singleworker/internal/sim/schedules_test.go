@@ -12,6 +12,7 @@ import (
 // another schedule was written, by the server's clock, its ticks are those of its slots.
 func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 	if spec.Job.Schedule == was.Job.Schedule && spec.Job.TimeZone == was.Job.TimeZone {
+		l.redated(job, was, spec)
 		return
 	}
 	sched, err := spec.Job.ParseSchedule()
@@ -20,7 +21,7 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		return
 	}
 	l.schedules++
-	at := txn.Time.UnixMilli()
+	at := txn.Written.UnixMilli()
 	if spec.Since != at {
 		l.violatef(8, job, txn.Time, "a new schedule takes effect at %s", clockMs(spec.Since))
 	}
@@ -34,7 +35,7 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		switch {
 		case last.until != 0: // it belongs to no layout any more
 		case last.since >= from:
-			last.sched = sched
+			last.since, last.sched = from, sched // before, if the server's clock has gone back
 		default:
 			last.until, last.replaced = from, true
 			acc.terms = append(acc.terms, term{since: from, sched: sched})
@@ -46,10 +47,13 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 func termsOf(spec zkrec.Spec, since int64) ([]term, error) {
 	sched, err := spec.Job.ParseSchedule()
 	terms := []term{{since: max(spec.Since, since), sched: sched}}
-	for f := spec.Former; f != nil && terms[0].since > since; f = f.Former {
+	until := terms[0].since
+	for f := spec.Former; f != nil && until > since; f = f.Former {
 		former, formerErr := jobs.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}.ParseSchedule()
-		before := term{since: max(f.Since, since), until: terms[0].since, sched: former, replaced: true}
-		terms, err = append([]term{before}, terms...), errors.Join(err, formerErr)
+		if before := (term{since: max(f.Since, since), until: until, sched: former, replaced: true}); before.since < until {
+			terms = append([]term{before}, terms...)
+		}
+		until, err = min(until, f.Since), errors.Join(err, formerErr)
 	}
 	return terms, err
 }

@@ -206,10 +206,10 @@ func (l *ledger) checkSilence(s silence, stays map[int64][]contact) {
 			if !m.to.IsZero() {
 				to = earlier(to, m.to)
 			}
-			if !l.isRight(l.joined[c.session], from, to) {
+			if to.Sub(from) <= l.silent || !l.isRight(l.joined[c.session], from, to) || !l.isGroupRight(from, to) {
 				continue
 			}
-			l.silent = max(l.silent, to.Sub(from))
+			l.silent = to.Sub(from)
 			if to.Sub(from) > l.silentFor {
 				l.violatef(10, s.slot, to, "nobody raises an alarm for %s, overdue since %s; %s could, from %s to %s", clockMs(s.tick),
 					clock(s.from), l.joined[c.session], clock(from), clock(to))
@@ -239,9 +239,9 @@ func earlier(a, b time.Time) time.Time {
 func (w *world) silentFor() time.Duration {
 	silent := w.Session + 3*w.Sync
 	switch {
-	case w.Clocks && w.ClockLimit > 0:
+	case w.ClockLimit > 0:
 		silent += w.ClockLimit + 2*time.Second
-	case w.Clocks:
+	case w.ClockLimit < 0:
 		silent += mostOff + 2*time.Second
 	}
 	return silent

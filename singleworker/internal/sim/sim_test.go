@@ -19,6 +19,7 @@ import (
 
 var (
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
+	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
@@ -33,7 +34,8 @@ var (
 // always run, jobs that run once and are removed, jobs that run when asked, or jobs that run on every instance, and a job may become one of
 // another kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their leader is
 // deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
-// lose the acknowledged transactions of up to a session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks of machines, and of operators, are off and leap. Second processes of an id are started while the first one lives, or
+// lose the acknowledged transactions of up to a session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks of machines, and of operators, are off and leap;
+// in some, that of the server does, ahead or back by up to five minutes, and all connect again at times, as when another one leads. Second processes of an id are started while the first one lives, or
 // hangs. The connect string has one to three names of the server. Every message of every connection has a
 // separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
 //
@@ -43,7 +45,8 @@ var (
 //     the contexts of runs, some of which last until their right ends. The design makes an exception for a session ended,
 //     or an instance node deleted, from outside, for as long as a lease from before may last, a job
 //     deleted while it is owned, and an owner that was relieved of a slot because it had not claimed a run that was due:
-//     it may believe to hold the lease until its next heartbeat, but no context of a run may last that long;
+//     it may believe to hold the lease until its next heartbeat, but no context of a run may last that long. A run is due by the
+//     true time, unless the group may go by ZooKeeper's clock, which is wrong, and some instance's is wrong, too;
 //  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
 //     request is deleted before it is claimed, but by an operator, and none is claimed after that;
 //  3. no run starts without a claim of its id in the log, made by the recorded owner, twice, outside of its
@@ -88,14 +91,15 @@ var (
 //  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
 //     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
 //     there is an instance all that time, with the job's handler or not, that the server hears from, and whose clock is right.
-//     All of it is judged by the true time, whatever the clocks say, unless none is right;
+//     All of it is judged by the true time, whatever the clocks say, unless none is right, or ZooKeeper's is wrong and the group cannot
+//     have found that out: not until four sessions and three sync periods after the leap, and only if more than half of the instances' are right;
 //  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log. No other
 //     one says in its record that it leads, or is offered a slot, but for 20 s after it did in the same session;
 //  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
 //     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
 //     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
 //  13. no instance has more runs in progress than its MaxRunning, but for those of jobs that always run;
-//  14. with a limit on clocks, no tick is claimed further ahead of the server's time than that, unless no clock agrees with the
+//  14. with a limit on clocks, no tick is claimed further ahead of the server's time, or the true one, than that, unless no clock agrees with the
 //     server's and several instances may find that it is wrong; nor is any by an instance whose clock has been wrong
 //     for four sessions and three sync periods, as long as there is one whose clock is right;
 //  15. a job that always runs pauses between its runs, for as long as its policy says and no longer, but for a move; a job that is done is held by
@@ -134,6 +138,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
+	t.Logf("seeds with wrong clocks of instances: %d; of ZooKeeper: %d, leaps of it: %d", total.clocks, total.serverClocks, total.leaps)
 	t.Logf("virtual hours: %.1f", total.virtual.Hours())
 	t.Logf("violations: %d", total.violations)
 }
@@ -141,6 +146,7 @@ func TestSimulation(t *testing.T) {
 // totals is what many seeds came to.
 type totals struct {
 	seeds, runs, violations int
+	clocks, serverClocks    int // seeds
 	counts
 	slower              int // seeds in which a job was not owned a session, a sync period and a tick after the faults
 	virtual             time.Duration
@@ -159,7 +165,12 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 	create := func(t *testing.T, seed uint64) *world {
 		t.Helper()
 		b := breaches[*breachFlag]
-		w := newWorldLike(t, seed, noise, cmp.Or(b, &breach{}).world())
+		w := newWorldLike(t, seed, noise, func(p *profile) {
+			cmp.Or(b, &breach{}).world()(p)
+			if *kindFlag == "clocks" {
+				allClocks(p)
+			}
+		})
 		w.breach = b
 		return w
 	}
@@ -198,6 +209,13 @@ func (sum *totals) add(w *world) {
 	sum.alarms += w.alarms
 	sum.forgotten += w.forgotten
 	sum.relieved += w.relieved
+	if w.Clocks {
+		sum.clocks++
+	}
+	if w.ServerClock {
+		sum.serverClocks++
+	}
+	sum.leaps += w.leaps
 	sum.endless += w.endless
 	sum.atEach += w.atEach
 	sum.removed += w.removed

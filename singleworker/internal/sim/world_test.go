@@ -33,6 +33,7 @@ type profile struct {
 	Limited          bool          // some instances have MaxSlots
 	Running          int           // each instance's MaxRunning
 	Clocks           bool          // those of machines are off, and leap
+	ServerClock      bool          // that of the server leaps
 	ClockLimit       time.Duration // MaxClockOffset
 	Lagging          bool          // instances read from servers that are behind
 	Latch            bool          // the group is in latch mode
@@ -69,8 +70,8 @@ func drawProfile(r *rand.Rand, noise time.Duration) profile {
 	if r.IntN(5) == 0 {
 		p.Running = 1 + r.IntN(6)
 	}
-	if p.Clocks { // most are off by less, or by up to twice as much
-		p.ClockLimit = []time.Duration{singleworker.DefaultMaxClockOffset, 1500 * time.Millisecond, singleworker.NoClockLimit}[r.IntN(3)]
+	if p.Clocks {
+		p.ClockLimit = drawClockLimit(r)
 	}
 	return p
 }
@@ -95,6 +96,7 @@ type world struct {
 
 	// Owned by the goroutine of the noise.
 	rng        *rand.Rand // of the step
+	serverTill time.Time  // until when the server's clock is wrong
 	plan       plan
 	steps      []time.Duration // when they came, since the beginning
 	noisy      time.Duration   // when the noise ended, likewise
@@ -189,6 +191,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	drawn := drawProfile(rng, noise)
 	drawn.drawKinds(rand.New(rand.NewPCG(seed, 3)))
 	drawn.drawLosses(rand.New(rand.NewPCG(seed, 4)))
+	drawn.drawServerClock(rand.New(rand.NewPCG(seed, 5)))
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -213,7 +216,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	w.ledger = newLedger(w.cluster.Tree())
 	w.ledger.latch, w.ledger.labelsOf, w.ledger.orderHeard = w.Latch, w.labels, w.orderHeard()
 	w.ledger.clocksMayBeOff, w.ledger.clockHeard = w.Clocks, 4*w.Session+3*w.Sync
-	if w.Clocks && w.ClockLimit > 0 {
+	if w.ClockLimit > 0 {
 		w.ledger.aheadMost = w.ClockLimit
 	}
 	return w
@@ -399,7 +402,7 @@ func (w *world) judge() {
 	w.read()
 	e := w.evidence(w.cluster, w.Session)
 	e.calmFrom, e.calmTo, e.log, e.clocksOff, e.silentFor = w.calmFrom, w.calmTo, nil, w.Clocks, w.silentFor()
-	e.latch = w.Latch
+	e.latch, e.aheadMost = w.Latch, w.ledger.aheadMost
 	found, counts := w.ledger.end(e)
 	w.found, w.counts = append(w.found, found...), counts
 }
@@ -428,6 +431,7 @@ func (w *world) endFaults() {
 	}
 	close(w.quiet)
 	w.later.Wait()
+	w.cluster.Server.SetClock(0)
 	for _, i := range w.cluster.Instances() {
 		i.Resume()
 		if i.State() == swtest.Stopping {

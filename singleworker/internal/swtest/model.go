@@ -27,7 +27,7 @@ func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 		if n := len(txns); n > 0 && txns[n-1].Zxid == entry.Zxid {
 			txn = txns[n-1]
 		} else {
-			txn = &txnlog.Txn{Zxid: entry.Zxid, Session: entry.Session, Time: entry.Written}
+			txn = &txnlog.Txn{Zxid: entry.Zxid, Session: entry.Session, Time: entry.Written, True: entry.Time}
 			txns = append(txns, txn)
 		}
 		op := txnlog.Op{Path: entry.Path, Data: entry.Data, Version: entry.Version, Owner: entry.Owner}

@@ -62,6 +62,18 @@ type Txn struct {
 	Timeout time.Duration // of the session that Connect begins
 	Ops     []Op
 	Bytes   int // of its record in the log
+
+	// True is when that was, in a simulation, whose server's clock may be wrong; zero: as Time says.
+	True time.Time
+}
+
+// At is when the transaction was made, as far as that is known: what has passed between two is judged by it. What nodes say of when
+// they were written is Time.
+func (t *Txn) At() time.Time {
+	if t.True.IsZero() {
+		return t.Time
+	}
+	return t.True
 }
 
 // Epoch is the term of the leader that ordered the transaction: times are comparable within one.
