@@ -75,5 +75,5 @@ func (n *node) nextLook(clock *member.Clock) time.Duration {
 // isDatedAhead reports whether the ticks of a slot, of which none was claimed yet, begin at a time that ZooKeeper's clock had given
 // while it was wrong.
 func (n *node) isDatedAhead(clock *member.Clock) bool {
-	return n.known && n.version == 0 && clock.Ahead(n.record.Watermark)
+	return n.record != nil && n.version == 0 && clock.Ahead(n.record.Watermark) // also if it may have changed: the runner has it
 }

@@ -79,3 +79,36 @@ func TestIdleInstanceNoticesThatZooKeepersClockIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// A job is submitted while ZooKeeper's clock is a day ahead. When another server leads, whose clock is right, all connect to it, and owners do
+// not know for a moment what their records say: the job runs nevertheless as soon as the group knows what time it is.
+func TestNewLeadersClockIsRight(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		machines(t, c, 4, "* * * * * ?", nil, 0, 0, 0)
+		c.Server.SetClock(24 * time.Hour)
+		time.Sleep(20 * time.Second)
+		if err := c.Cancel(t.Context(), "job0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Submit(t.Context(), singleworker.Job{Name: "job0", Schedule: "* * * * * ?"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond) // for it to be owned
+		c.Server.SetClock(0)
+		for _, i := range c.Instances() {
+			i.Client.Disconnect()
+		}
+		time.Sleep(20 * time.Second)
+		from, n := time.Now(), 0
+		time.Sleep(10 * time.Second)
+		for _, r := range c.Runs() {
+			if r.Job == "job0" && r.Started.After(from) {
+				n++
+			}
+		}
+		if n < 9 {
+			t.Errorf("%d runs in ten seconds", n)
+		}
+	})
+}
