@@ -139,6 +139,7 @@ type reign struct {
 	gone  bool                   // the record was deleted
 	idle  bool                   // it ended although the owner may live, because no run was open, and one due
 	beats []time.Time            // when the adoption and its heartbeats were applied
+	zxids []int64                // of these
 	tick  map[string]*zkdev.Txn  // claims by run id
 	recs  map[string]*zkrec.Tick // and what they say
 }
@@ -336,12 +337,12 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		if j.Owner.SID != "" {
 			l.reigns[slot] = append(l.reigns[slot], &reign{
 				adoption: adoption{slot, 0, j.Owner.SID, txn.Zxid, txn.Time}, born: l.born[slot],
-				beats: []time.Time{txn.Time}, tick: make(map[string]*zkdev.Txn), recs: make(map[string]*zkrec.Tick),
+				beats: []time.Time{txn.Time}, zxids: []int64{txn.Zxid}, tick: make(map[string]*zkdev.Txn), recs: make(map[string]*zkrec.Tick),
 			})
 		}
 	case node == rules.NodeAlive:
 		if r := l.current(slot); r != nil && r.sid == rest {
-			r.beats = append(r.beats, txn.Time)
+			r.beats, r.zxids = append(r.beats, txn.Time), append(r.zxids, txn.Zxid)
 		}
 	case node == rules.NodeJob:
 		if zkrec.JobOfSlot(slot) == slot {

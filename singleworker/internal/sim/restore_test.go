@@ -111,7 +111,7 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 			}
 		case node == rules.NodeAlive && rest != "" && txn.Op == zkdev.OpSetData:
 			if r := l.current(slot); r != nil && r.sid == rest {
-				r.beats = append(r.beats, txn.Time)
+				r.beats, r.zxids = append(r.beats, txn.Time), append(r.zxids, txn.Zxid)
 			}
 		}
 	}
