@@ -64,8 +64,8 @@ func (w *world) awaitSingles() {
 
 // singleWithin is how soon after the faults each id has one process. The terms: a session that ends just then, and
 // the tick at which it does, for the last change of whose node it is; the time for which an instance waits for a
-// node to go, 1.5 sessions; a second's pause after an expired session, and one before a dial; and half a second until the next
+// node to go, 3.5 sessions; a second's pause after an expired session, and one before a dial; and half a second until the next
 // look.
 func (w *world) singleWithin() time.Duration {
-	return w.Session + serverTick + w.Session*3/2 + 2*time.Second + serverTick
+	return w.Session + serverTick + w.Session*7/2 + 2*time.Second + serverTick
 }
