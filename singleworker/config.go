@@ -75,6 +75,11 @@ type Config struct {
 	// SessionTimeout if that is less; at least 50 ms, at most SessionTimeout. A
 	// shorter session granted by the server is the limit as well.
 	SyncPeriod time.Duration
+	// HeartbeatPeriod is how often, at least, the timestamp of a job of which no run is in progress is written to its heartbeat. While one
+	// is, that is four times per session timeout, and so is the instance's own sign of life, which tells whether it hangs.
+	// Processes of the published sample go by the timestamp alone: where they share the tree, a fifth of their limit is
+	// short enough. Default 1 min, at least 50 ms.
+	HeartbeatPeriod time.Duration
 	// ClaimGrace is how long the owner of a job of which no run is open may leave a
 	// due run unclaimed, before this instance takes the job over and runs it: the owner may have
 	// crashed, hang, or be cut off. It waits longer while the group shows that it is
@@ -157,13 +162,14 @@ const (
 
 // The defaults of Config.
 const (
-	DefaultSessionTimeout = 10 * time.Second
-	DefaultSyncPeriod     = 3 * time.Second
-	DefaultClaimGrace     = 250 * time.Millisecond
-	DefaultMaxClockOffset = offset.DefaultLimit // 30 s
-	DefaultHistorySize    = zkrec.MaxHistory
-	DefaultStopGrace      = 30 * time.Second
-	DefaultWeight         = 1
+	DefaultSessionTimeout  = 10 * time.Second
+	DefaultSyncPeriod      = 3 * time.Second
+	DefaultHeartbeatPeriod = time.Minute
+	DefaultClaimGrace      = 250 * time.Millisecond
+	DefaultMaxClockOffset  = offset.DefaultLimit // 30 s
+	DefaultHistorySize     = zkrec.MaxHistory
+	DefaultStopGrace       = 30 * time.Second
+	DefaultWeight          = 1
 )
 
 // NoGrace as Config.StopGrace ends the contexts of running handlers at once.
@@ -179,6 +185,7 @@ const (
 	minSessionTimeout = time.Second
 	maxSessionTimeout = time.Hour // servers grant 20 of their ticks, 40 s by default
 	minSyncPeriod     = 50 * time.Millisecond
+	minHeartbeats     = 50 * time.Millisecond
 	minClaimGrace     = 50 * time.Millisecond
 	minMaxClockOffset = time.Second
 	maxWeight         = 1000
@@ -199,6 +206,7 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v
 func (c Config) withDefaults() Config {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.SyncPeriod = cmp.Or(c.SyncPeriod, min(DefaultSyncPeriod, c.SessionTimeout))
+	c.HeartbeatPeriod = cmp.Or(c.HeartbeatPeriod, DefaultHeartbeatPeriod)
 	if c.StopGrace = cmp.Or(c.StopGrace, DefaultStopGrace); c.StopGrace == NoGrace {
 		c.StopGrace = 0
 	}
@@ -234,6 +242,7 @@ func (c Config) validate() error {
 		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
 		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
 		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
+		{"HeartbeatPeriod", c.HeartbeatPeriod, atLeast(c.HeartbeatPeriod, minHeartbeats)},
 		{"ClaimGrace", c.ClaimGrace, unless(NoTakeovers, c.ClaimGrace, minClaimGrace)},
 		{"HistorySize", c.HistorySize, checkHistorySize(c.HistorySize)},
 		{"MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)},

@@ -46,6 +46,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = time.Hour + 1 }, `SessionTimeout "1h0m0.000000001s": want at most 1h0m0s`},
 		{"SessionTimeout", func(c *Config) { c.SessionTimeout = -time.Second }, `SessionTimeout "-1s": want at least 1s`},
 		{"SyncPeriod", func(c *Config) { c.SyncPeriod = 49 * time.Millisecond }, `SyncPeriod "49ms": want at least 50ms`},
+		{"HeartbeatPeriod", func(c *Config) { c.HeartbeatPeriod = -time.Second }, `HeartbeatPeriod "-1s": want at least 50ms`},
 		{"SyncPeriod", func(c *Config) { c.SyncPeriod = 11 * time.Second },
 			`SyncPeriod "11s": is longer than SessionTimeout 10s: a hung instance would be noticed later than a dead one`},
 		{"SyncPeriod", func(c *Config) { c.SessionTimeout, c.SyncPeriod = 2*time.Second, 3*time.Second },
@@ -93,7 +94,7 @@ func TestServerTypeOfTheSample(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod ClaimGrace HistorySize MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
+	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod HeartbeatPeriod ClaimGrace HistorySize MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks Middleware")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

@@ -236,8 +236,8 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
 			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Chance: source, Traffic: w.traffic,
 		},
-		ServerType:  m.cfg.ServerType,
-		SyncPeriod:  m.cfg.SyncPeriod,
+		ServerType: m.cfg.ServerType,
+		SyncPeriod: m.cfg.SyncPeriod, HeartbeatPeriod: m.cfg.HeartbeatPeriod,
 		ClaimGrace:  m.cfg.ClaimGrace,
 		HistorySize: m.cfg.HistorySize,
 		Member: member.Config{

@@ -27,7 +27,8 @@ type Stats struct {
 	// Takeovers are the slots that this instance has taken from an owner that had died, or hangs, or had not claimed a run in time
 	// (Counts.Acquired: died and overdue): how long before that the owner had sent its last heartbeat for the slot, both by ZooKeeper's clock.
 	// For so long, at most, nobody could have run it: an owner that has died did so up to the interval of its heartbeats
-	// later, a quarter of the session timeout. A slot that had no heartbeat is not counted.
+	// later. That is a quarter of the session timeout while a run is in progress, and Config.HeartbeatPeriod otherwise. A slot that had no
+	// heartbeat is not counted.
 	Takeovers Histogram
 	// Sessions is how often the session with ZooKeeper came into each state.
 	Sessions map[SessionState]uint64

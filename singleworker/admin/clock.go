@@ -4,19 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // What a Client judges, it judges by the group's time, as instances do. It writes nothing, so that no answer tells it what
-// time it is. It takes a heartbeat for one: that came between the sending of the reading before it and the answer to the one
-// that has it. So whether heartbeats come, and how often, makes the estimate more or less narrow, and never wrong.
+// time it is. It takes an instance's sign of life for one: that came between the sending of the reading before it and the answer to the one
+// that has it. So whether signs of life come, and how often, makes the estimate more or less narrow, and never wrong.
 
 // clock is what a Client knows of this machine's clock. Safe for concurrent use.
 type clock struct {
@@ -26,7 +25,7 @@ type clock struct {
 
 	mu        sync.Mutex
 	estimator offset.Estimator // of how far this clock is ahead of ZooKeeper's
-	looked    offset.Reading   // when heartbeats were last looked for
+	looked    offset.Reading   // when signs of life were last looked for
 	compared  offset.Reading   // when the last reading of some was sent
 	seen      int64            // the zxid up to which everything had happened then
 	open      bool             // the next one was to tell, and there was no time to wait for it
@@ -39,9 +38,9 @@ type clock struct {
 func newClock() *clock { return &clock{begun: time.Now(), turn: make(chan struct{}, 1)} }
 
 const (
-	// compareEvery is how long an estimate is used before heartbeats are read again.
+	// compareEvery is how long an estimate is used before signs of life are read again.
 	compareEvery = time.Minute
-	// beatsPerSession is how many heartbeats an instance sends in a session timeout, as package lease has it.
+	// beatsPerSession is how many signs of life an instance gives in a session timeout, as package lease has it.
 	beatsPerSession = 4
 	// clockSlack is by how much a clock may be off without being corrected.
 	clockSlack = time.Second
@@ -75,7 +74,7 @@ func (k *clock) now() moment {
 
 // Clock returns the group's time as of the Client's latest reading of jobs, and how far this machine's clock is ahead of it
 // (negative: behind): zero unless it is certain that the two differ, and then exact to within a few seconds. What the Client
-// says is late, due or paused is so by the group's time. It sends no request. Without heartbeats, of instances that own something, this
+// says is late, due or paused is so by the group's time. It sends no request. Without signs of life, of instances, this
 // machine's clock is all there is: then own is true.
 func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
 	at := c.clock.now()
@@ -90,7 +89,7 @@ func (c *Client) groupTime(ctx context.Context) (time.Time, error) {
 		}
 		_, err := c.judges(ctx)
 		if errors.Is(err, ErrDenied) { // a job may be written without the right to read who lives
-			err = c.compare(ctx, nil, func() (map[string]string, error) { return map[string]string{}, nil })
+			err = c.compare(ctx, nil)
 		}
 		return err
 	})
@@ -102,7 +101,7 @@ func (c *Client) judges(ctx context.Context) (live map[string]Instance, err erro
 	if live, err = c.live(ctx); err != nil {
 		return nil, err
 	}
-	return live, c.compare(ctx, live, func() (map[string]string, error) { return c.findBeats(ctx, live) })
+	return live, c.compare(ctx, live)
 }
 
 // follow takes in what instances publish of their clocks.
@@ -125,7 +124,7 @@ func (k *clock) follow(live map[string]Instance) {
 	}
 }
 
-// due reports whether heartbeats are to be read: for the first time, after a while, or because this clock was set.
+// due reports whether signs of life are to be read: for the first time, after a while, or because this clock was set.
 func (k *clock) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,14 +133,14 @@ func (k *clock) due() bool {
 	return k.open || mono >= compareEvery || (wall-mono).Abs() > clockSlack
 }
 
-// looks notes that heartbeats are looked for.
+// looks notes that signs of life are looked for.
 func (k *clock) looks() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.looked = k.reading()
 }
 
-// take takes in the latest heartbeat of a reading, if it found any. Instances write one that often. It reports whether no more need to
+// take takes in the latest sign of life of a reading, if it found any. Instances give one that often. It reports whether no more need to
 // be read.
 func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat, every time.Duration) (done bool) {
 	k.mu.Lock()
@@ -161,9 +160,9 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 	return !k.open
 }
 
-// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next heartbeat, which tells: it may be the
-// heartbeats that have ceased. It calls find for slots of live instances, by their IDs, if it reads any.
-func (c *Client) compare(ctx context.Context, live map[string]Instance, find func() (slots map[string]string, err error)) error {
+// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next sign of life, which tells: it may be
+// these that have ceased.
+func (c *Client) compare(ctx context.Context, live map[string]Instance) error {
 	k := c.clock
 	k.follow(live)
 	select {
@@ -176,14 +175,12 @@ func (c *Client) compare(ctx context.Context, live map[string]Instance, find fun
 		return nil
 	}
 	k.looks()
-	slots, err := find()
-	if err != nil {
-		return err
-	}
 	var reads []zkconn.Read
 	var of []Instance
-	for sid, slot := range slots {
-		of, reads = append(of, live[sid]), append(reads, zkconn.Read{Path: c.tree.Heartbeat(slot, sid)})
+	for _, i := range live {
+		if job.CheckNodeName(i.Incarnation) == nil { // otherwise the record was made manually
+			of, reads = append(of, i), append(reads, zkconn.Read{Path: c.tree.Life(i.Incarnation)})
+		}
 	}
 	for begun := time.Now(); ; {
 		sent := k.reading()
@@ -219,52 +216,4 @@ func (c *Client) compare(ctx context.Context, live map[string]Instance, find fun
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// findBeats finds slots whose owners send heartbeats, by the owners' IDs: one of each that owns any of the first jobs of which a live
-// instance owns any.
-func (c *Client) findBeats(ctx context.Context, live map[string]Instance) (slots map[string]string, err error) {
-	names, err := c.children(ctx, c.tree.Root())
-	if err != nil && !errors.Is(err, ErrDenied) { // a job may be read without that right
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	slots = make(map[string]string)
-	for some := range slices.Chunk(names, zkconn.MaxReads) {
-		err := c.owners(ctx, some, func(slot, sid string) {
-			if _, lives := live[sid]; lives {
-				slots[sid] = slot
-			}
-		})
-		if err != nil || len(slots) > 0 {
-			return slots, err
-		}
-	}
-	for sid := range live { // they own parts at most, of jobs that run on every one
-		parts, err := c.partsOf(ctx, names[:min(len(names), zkconn.MaxReads)], sid)
-		if len(parts) > 0 {
-			slots[sid] = parts[0]
-		}
-		if err != nil || len(parts) > 0 {
-			return slots, err
-		}
-	}
-	return slots, nil
-}
-
-// beatsAhead is findBeats for what was read ahead, which reads nothing.
-func (c *Client) beatsAhead(live map[string]Instance) (slots map[string]string) {
-	slots = make(map[string]string)
-	for _, slot := range c.ahead.slots {
-		for _, r := range c.ahead.read[zkconn.Read{Path: c.tree.Alive(slot)}] {
-			owner, _ := zkrec.ParseOwner(r.Data)
-			if _, lives := live[owner.SID]; lives {
-				slots[owner.SID] = slot
-			}
-		}
-		if len(slots) == len(live) {
-			break
-		}
-	}
-	return slots
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// beating is a job that runs on the hour, and whose owner sends heartbeats until the result is called.
+// beating is a job that runs on the hour, and whose owner gives signs of life until the result is called.
 func (w *world) beating() (cease func()) {
 	w.Helper()
 	w.owned(job.Job{Name: "job", Schedule: "@hourly"})
-	path := w.c.tree.Heartbeat("job", "app-1")
+	path := w.c.tree.Life("app-1-1")
 	w.multi(zkconn.CreateOp(path, zkrec.EncodeBeat(time.Now())))
 	ctx, cancel := context.WithCancel(w.Context())
 	w.every(2500*time.Millisecond, func() bool {
@@ -124,8 +124,8 @@ func TestLateByTheClockOfAnInstanceThatIsBehind(t *testing.T) {
 	})
 }
 
-// A group in which nobody owns anything is searched for heartbeats once a minute.
-func TestNoHeartbeatsCostLittle(t *testing.T) {
+// A group in which nobody gives a sign of life is searched for one once a minute.
+func TestNoSignsOfLifeCostLittle(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
@@ -161,7 +161,6 @@ func TestComparingClocksCostsLittle(t *testing.T) {
 			name := fmt.Sprintf("other%d", n)
 			w.submit(job.Job{Name: name, Schedule: "@hourly"})
 			w.adopt("app-1", name)
-			w.multi(zkconn.CreateOp(w.c.tree.Heartbeat(name, "app-1"), zkrec.EncodeBeat(time.Now())))
 		}
 		c := w.operator()
 		var took []int

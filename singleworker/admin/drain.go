@@ -205,7 +205,7 @@ func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instanc
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return false, err
 		}
-		all, _, err := c.counted(ctx)
+		all, err := c.counted(ctx)
 		if err != nil {
 			return false, err
 		}

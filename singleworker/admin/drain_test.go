@@ -189,15 +189,15 @@ func TestClockOffset(t *testing.T) {
 		"behind":                        {string(zkrec.EncodeBeat(noon.Add(-2 * time.Second))), ptr(-2 * time.Second)},
 		"written manually":              {"now", nil},
 		"beyond any time that there is": {"99999999999999999999", nil},
-		"no heartbeat":                  {"", nil},
+		"no sign of life":               {"", nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
 				w.owned(job.Job{Name: "job", Schedule: "@hourly"})
-				w.instance("app-2", "job") // which owns nothing
+				w.instance("app-2", "job") // which gives no sign of life
 				if tt.beat != "" {
-					w.multi(zkcreate(w.c.tree.Heartbeat("job", "app-1"), []byte(tt.beat)))
+					w.multi(zkcreate(w.c.tree.Life("app-1-1"), []byte(tt.beat)))
 				}
 				instances, err := w.c.Instances(w.Context())
 				if err != nil || len(instances) != 2 {
@@ -253,9 +253,7 @@ func TestInstancesReadOwnersOnly(t *testing.T) {
 		slices.Sort(read)
 		tree := w.c.tree
 		want := []string{tree.Instance("app-1"), tree.Alive("free"), tree.Alive("job"), tree.Alive("parts"), tree.Alive("parts[1]")}
-		for _, beat := range []string{tree.Heartbeat("job", "app-1"), tree.Heartbeat("parts[1]", "app-1")} {
-			read = slices.DeleteFunc(read, func(path string) bool { return path == beat }) // for the clock
-		}
+		read = slices.DeleteFunc(read, func(path string) bool { return path == tree.Life("app-1-1") }) // for the clock
 		if !slices.Equal(read, want) {
 			t.Errorf("read %q, want %q", read, want)
 		}

@@ -77,9 +77,7 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 			i.Owned++
 		}
 	}
-	if len(d.Slots) > 0 {
-		i.ClockOffset, err = c.clockOffset(ctx, d.Slots[0].Name, sid)
-	}
+	i.ClockOffset, err = c.clockOffset(ctx, i.Incarnation)
 	d.Instance = i
 	return d, err
 }

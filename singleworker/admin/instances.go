@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The states of an instance. Only an active one takes jobs.
@@ -59,7 +60,7 @@ type Instance struct {
 	Guard     string `json:"-"` // token of the guard that watches its process, or ""
 	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind), give or
 	// take ClockBound, as the instance itself has estimated it. Instances publish that if it is
-	// 100 ms or more. Of others that own something, Instances measures it from the latest heartbeat, so
+	// 100 ms or more. Of others, Instances measures it from the latest sign of life, so
 	// it is smaller by that write's latency, and ClockBound is 0. Nil if it is not known.
 	// Leases do not depend on it, but ticks fire by the instance's clock.
 	ClockOffset *time.Duration `json:"-"`
@@ -100,24 +101,27 @@ func orderOf(sid string, o zkrec.Order) Order {
 // they may not be listed, ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 	return retried(ctx, c, "list instances", func() ([]Instance, error) {
-		all, slots, err := c.counted(ctx)
+		all, err := c.counted(ctx)
 		if err != nil {
 			return nil, err
 		}
 		instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
-			if i.Owned > 0 && i.ClockOffset == nil {
-				instances[k].ClockOffset, err = c.clockOffset(ctx, slots[i.ID], i.ID)
+			if i.ClockOffset == nil {
+				instances[k].ClockOffset, err = c.clockOffset(ctx, i.Incarnation)
 			}
 			return err
 		})
 	})
 }
 
-// clockOffset compares the time that an instance wrote to its latest heartbeat for a slot with
-// the time of ZooKeeper's write. It returns nil if the heartbeat no longer exists.
-func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Duration, error) {
-	data, stat, err := c.conn.Get(ctx, c.tree.Heartbeat(slot, sid))
+// clockOffset compares the time that an instance wrote to its latest sign of life with
+// the time of ZooKeeper's write. It returns nil if that is not there.
+func (c *Client) clockOffset(ctx context.Context, incarnation string) (*time.Duration, error) {
+	if job.CheckNodeName(incarnation) != nil {
+		return nil, nil //nolint:nilerr,nilnil // the record was made manually
+	}
+	data, stat, err := c.conn.Get(ctx, c.tree.Life(incarnation))
 	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, ErrDenied) {
 		return nil, nil //nolint:nilnil // it is not known
 	}
@@ -126,7 +130,7 @@ func (c *Client) clockOffset(ctx context.Context, slot, sid string) (*time.Durat
 	}
 	sent, err := zkrec.ParseBeat(data)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // an edited heartbeat says nothing
+		return nil, nil //nolint:nilerr,nilnil // an edited one says nothing
 	}
 	offset := sent.Sub(stat.Mtime)
 	return &offset, nil
@@ -150,32 +154,26 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	})
 }
 
-// counted is nodes with the number of slots that each instance owns, which lags behind in its own record, and one slot
-// of each instance that owns any.
-func (c *Client) counted(ctx context.Context) (all map[string]Instance, slots map[string]string, err error) {
+// counted is nodes with the number of slots that each instance owns, which lags behind in its own record.
+func (c *Client) counted(ctx context.Context) (all map[string]Instance, err error) {
 	if all, err = c.nodes(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	jobs, err := c.children(ctx, c.tree.Root())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	owned := make(map[string]int)
-	slots = make(map[string]string)
 	jobs = slices.DeleteFunc(jobs, func(name string) bool { return !zkrec.IsJob(name) })
-	err = c.owners(ctx, jobs, func(slot, sid string) {
-		owned[sid]++
-		slots[sid] = slot
-	})
+	err = c.owners(ctx, jobs, func(_, sid string) { owned[sid]++ })
 	for sid, instance := range all {
 		instance.Owned = owned[sid]
 		all[sid] = instance
 	}
 	if err == nil && len(all) > 0 {
-		maps.DeleteFunc(slots, func(sid, _ string) bool { return all[sid].ID == "" })
-		err = c.compare(ctx, all, func() (map[string]string, error) { return slots, nil })
+		err = c.compare(ctx, all)
 	}
-	return all, slots, err
+	return all, err
 }
 
 // live reads the running instances by id.

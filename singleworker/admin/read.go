@@ -108,7 +108,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	}
 	bulk, err := c.readAhead(ctx, jobs)
 	if err == nil && len(jobs) > 0 {
-		err = c.compare(ctx, live, func() (map[string]string, error) { return bulk.beatsAhead(live), nil })
+		err = c.compare(ctx, live)
 	}
 	if err != nil {
 		return nil, err

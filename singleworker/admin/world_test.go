@@ -132,8 +132,10 @@ func (w *world) wantRecord(want string) {
 // instance starts one that has the handler of the job.
 func (w *world) instance(sid, job string) {
 	w.Helper()
-	if err := w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Instances()); err != nil {
-		w.Fatal(err)
+	for _, root := range []string{w.c.tree.Instances(), w.c.tree.Lives()} {
+		if err := w.hand.conn.EnsureRoot(w.Context(), root); err != nil {
+			w.Fatal(err)
+		}
 	}
 	w.multi(
 		zkconn.CreateEphemeralOp(w.c.tree.Instance(sid), zkrec.Instance{Incarnation: sid + "-1", StartedAt: time.Now()}.Encode()),

@@ -155,7 +155,8 @@ func TestHeartbeatInFlightAtDeath(t *testing.T) {
 			g, victim := guardedPair(t, c)
 			sent := make(chan struct{})
 			c.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
-				if !touches(r, victim, "/group/job/alive/victim") || len(r.Ops) != 1 {
+				beats := len(r.Ops) == 2 && strings.HasPrefix(r.Ops[0].Path, c.Tree().Lives()+"/") // with the sign of life
+				if !beats || !touches(r, victim, "/group/job/alive/victim") {
 					return zkdev.Pass()
 				}
 				close(sent)

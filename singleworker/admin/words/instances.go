@@ -70,7 +70,7 @@ func Clock(name string, ahead time.Duration, own bool) string {
 	const shown = 2 * time.Second
 	switch {
 	case own:
-		return "no heartbeats of instances tell the group's time; times are by " + name
+		return "no signs of life of instances tell the group's time; times are by " + name
 	case ahead >= shown:
 		return name + " is " + plain.Span(ahead) + " ahead of the group's; times are the group's"
 	case ahead <= -shown:

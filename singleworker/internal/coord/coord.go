@@ -34,17 +34,19 @@ type Runner interface {
 
 // Config is all that a Coordinator needs. Every field but those of Member that say so must be set.
 type Config struct {
-	Conn        zkconn.Config
-	ServerType  string
-	SyncPeriod  time.Duration
-	ClaimGrace  time.Duration // negative: owners are not relieved
-	HistorySize int           // entries of each slot
-	Member      member.Config
-	Handlers    catalog.Handlers
-	Runner      Runner
-	Leases      *leases.Table
-	Clock       *leases.Clock
-	Logger      *slog.Logger
+	Conn       zkconn.Config
+	ServerType string
+	SyncPeriod time.Duration
+	// HeartbeatPeriod is how often the heartbeat of a slot without a run is written at least.
+	HeartbeatPeriod time.Duration
+	ClaimGrace      time.Duration // negative: owners are not relieved
+	HistorySize     int           // entries of each slot
+	Member          member.Config
+	Handlers        catalog.Handlers
+	Runner          Runner
+	Leases          *leases.Table
+	Clock           *leases.Clock
+	Logger          *slog.Logger
 }
 
 // Coordinator keeps one instance in its group.
@@ -84,7 +86,7 @@ func New(cfg Config) *Coordinator {
 	c.member = member.New(loop, cfg.Member)
 	c.catalog = catalog.New(loop, c.member, cfg.Handlers)
 	c.owner = owner.New(loop, c.member, c.catalog, owner.Config{
-		SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.Member.Instance.MaxSlots, Weight: cfg.Member.Instance.Weight,
+		SyncPeriod: cfg.SyncPeriod, IdleBeat: cfg.HeartbeatPeriod, MaxSlots: cfg.Member.Instance.MaxSlots, Weight: cfg.Member.Instance.Weight,
 		Grace: cfg.ClaimGrace, Leases: cfg.Leases,
 	})
 	c.journal = journal.New(loop, c.member, c.catalog, c.owner, cfg.Runner, cfg.HistorySize)

@@ -82,7 +82,13 @@ func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 		}
 		j.advance(n)
 	}
+	if w.opens() {
+		j.owner.Pulse.Claiming(n.slot)
+	}
 	j.loop.Write(w.lane(), ch.ops, func(r session.Result) {
+		if w.opens() {
+			j.owner.Pulse.Claimed(n.slot, r)
+		}
 		if r.Err == nil && w.opens() { // what was ordered before it keeps the run from beginning
 			j.member.Roster.Ordered(func() { answered(r) })
 		} else {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -53,6 +55,7 @@ type write struct {
 	unguarded bool
 	// requestStays: the request that the commit should remove is gone, or cannot be removed.
 	requestStays bool
+	since        time.Duration // Elapsed: when it was queued
 	done         answer
 }
 
@@ -111,10 +114,10 @@ func (w *write) lane() session.Lane {
 }
 
 // Commit writes decisions, in as few transactions as they fit, and calls done for each, with its index and the record as it is then,
-// when ZooKeeper has answered; a claim waits no longer than its lease lasts. When one fails, nothing was written: ticks.ErrConflict,
+// when ZooKeeper has answered; a claim waits no longer than a lease lasts. When one fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
 // opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
-// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or the cause of a lapsed lease otherwise.
+// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or leases.ErrLost otherwise.
 // Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered before the claim. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
 // handed over. Commit may be called by anybody and does not block; done must not, either. The slice and the decisions are the journal's from then on.
@@ -171,6 +174,7 @@ func (j *Journal) Ended() {
 
 func (j *Journal) enqueue(slot string, w *write) {
 	n := j.nodes.of(slot)
+	w.since = j.loop.Clock.Now().Elapsed
 	n.queue = append(n.queue, w)
 	j.tellBusy(n)
 	j.advance(n)
@@ -207,10 +211,12 @@ func (j *Journal) advance(n *node) {
 			return
 		case w.opens() && *n.record == w.commit.Plan.Record: // its answer was lost
 			n.busy = true
-			j.member.Roster.Ordered(func() {
-				n.busy = false
-				j.finish(n, w, nil)
-				j.advance(n)
+			j.owner.Pulse.Renew(n.slot, guard, func() {
+				j.member.Roster.Ordered(func() {
+					n.busy = false
+					j.finish(n, w, nil)
+					j.advance(n)
+				})
 			})
 			return
 		case w.kind == load, w.kind == recall, w.kind == commit && *n.record == w.commit.Plan.Record:
@@ -238,8 +244,10 @@ func (j *Journal) advance(n *node) {
 // was submitted again. After that, the Late node does.
 func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 	switch {
+	case w.isClaim() && j.loop.Clock.Now().Elapsed-w.since >= lease.Length(j.loop.Conn.SessionTimeout()):
+		return owner.Guard{}, leases.ErrLost // what it was decided by is too long ago
 	case w.isClaim():
-		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.SpecVersion)
+		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.SpecVersion, w.opens())
 	case w.isResult() && !w.unguarded:
 		guard, _ := j.owner.Guard(n.slot, w.commit.From.Token)
 		return guard, nil

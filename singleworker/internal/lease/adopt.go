@@ -54,6 +54,7 @@ func (m *Machine) mayTakeNow(s *slot) bool {
 func (m *Machine) takeAsRead(s *slot) {
 	if s.readAt < m.roundAt {
 		m.markDirty(s)
+		m.askLife(m.livingOwner(s))
 	} else {
 		m.take(s)
 	}

@@ -53,6 +53,12 @@ func (m *stepper) step(ev lease.Event) []lease.Action {
 			m.asked = a.Asked
 		case lease.ReadSlot:
 			actions = append(actions, m.step(lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: m.records[a.Slot]})...)
+		case lease.ReadLives: // each is given now
+			read := lease.LivesRead{Outcome: lease.Done, Lives: make(map[lease.Member]lease.Life)}
+			for _, who := range a.Who {
+				read.Lives[who] = lease.Life{Exists: true, Mzxid: 90 + int64(m.now)}
+			}
+			actions = append(actions, m.step(read)...)
 		case lease.Release:
 			m.write(a.Slot, 110, a.Offer)
 			actions = append(actions, m.step(lease.ReleaseDone{Slot: a.Slot, Outcome: lease.Done})...)
@@ -173,6 +179,14 @@ func TestSilenceBeginsWithTheReign(t *testing.T) {
 		{sec(7), 0, group("b"), ""},
 		{sec(11.5), 0, look, "read s"},
 		{sec(11.5), 0, record(4, 100, "b"), "group"},
-		{sec(11.5), 0, group("b"), "take s v4 relieving b"},
+		{sec(11.5), 0, group("b"), "lives b"},
+		{sec(11.5), 0, gave("b", 0), "group"},
+		{sec(11.5), 0, group("b"), ""},
+		{sec(70.9), 0, look, "read s"}, // 1.5 sessions and a minute after the first reading of the record
+		{sec(70.9), 0, record(4, 100, "b"), "group"},
+		{sec(70.9), 0, group("b"), ""},
+		{sec(71.1), 0, look, "read s"},
+		{sec(71.1), 0, record(4, 100, "b"), "group"},
+		{sec(71.1), 0, group("b"), "take s v4 relieving b"},
 	}})
 }

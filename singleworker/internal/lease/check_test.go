@@ -50,6 +50,17 @@ func (w *world) checkRuns(i *instance, slot lease.Slot) {
 	}
 }
 
+// checkLoss checks property 11.
+func (i *instance) checkLoss(a lease.Lost) {
+	l, rec := i.leases[a.Slot], i.w.zk.jobs[a.Slot].now()
+	if l == nil || a.Reason != lease.Taken || rec.Mzxid != l.token || i.underway(a.Slot).unclear {
+		return
+	}
+	if _, beating := beatOf(rec, i.member.SID); beating && i.w.mutant != claimsBesideBeat {
+		i.w.failf(a.Slot, "(11) %s gives up token %d, which the record still names", i.member.Incarnation, l.token)
+	}
+}
+
 // checkToken checks property 3.
 func (w *world) checkToken(i *instance, a lease.Gained) {
 	if !i.valid(a.Slot) || i.forced {
@@ -106,7 +117,9 @@ func (w *world) unsettledSlot(slot lease.Slot) string {
 		return fmt.Sprintf("(5) %s owns it without its handler", owner.member.Incarnation)
 	case owner.draining:
 		return fmt.Sprintf("(8) %s drains and owns it", owner.member.Incarnation)
-	case !owner.valid(slot):
+	case owner.leases[slot] == nil:
+		return fmt.Sprintf("(5) %s does not know that it owns it", owner.member.Incarnation)
+	case w.keepsLeases() && !owner.valid(slot):
 		return fmt.Sprintf("(5) %s has no valid lease", owner.member.Incarnation)
 	case len(rec.Beats) != 1 || rec.Beats[0].SID != owner.member.SID:
 		return fmt.Sprintf("(7) heartbeats %v", rec.Beats)
@@ -221,8 +234,8 @@ func (w *world) Run() {
 		w.overdueLoop()
 	}
 	w.run(w.noise)
-	if w.Failure() != "" {
-		return
+	if w.Failure() != "" || w.mutant != sound {
+		return // the mutants break what holds at all times
 	}
 	w.silence()
 	start := w.time

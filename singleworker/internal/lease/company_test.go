@@ -22,6 +22,7 @@ type company struct {
 	able     map[lease.Slot][]string
 	group    map[lease.Slot]string
 	zxid     int64
+	lives    map[string]int64 // the transaction of each sign of life
 	takes    int
 	refused  int
 	inbox    []func()
@@ -41,7 +42,7 @@ type company struct {
 func newCompany(jobs int) *company {
 	c := &company{machines: map[string]*lease.Machine{}, peers: map[string]lease.Peer{},
 		slots: map[lease.Slot]lease.Record{}, able: map[lease.Slot][]string{}, group: map[lease.Slot]string{}, seen: map[string]map[lease.Slot]string{},
-		weights: map[string]int{}, busy: map[lease.Slot]string{}, soon: map[lease.Slot]bool{}}
+		weights: map[string]int{}, lives: map[string]int64{}, busy: map[lease.Slot]string{}, soon: map[lease.Slot]bool{}}
 	for k := range jobs {
 		slot := lease.Slot(fmt.Sprintf("job%d", k))
 		c.names = append(c.names, slot)
@@ -220,7 +221,16 @@ func (c *company) do(sid string, a lease.Action) {
 				c.setBusy(a.Slot, false)
 			}
 		})
+	case lease.ReadLives:
+		read := lease.LivesRead{Outcome: lease.Done, Lives: make(map[lease.Member]lease.Life)}
+		for _, who := range a.Who {
+			at, exists := c.lives[who.SID]
+			read.Lives[who] = lease.Life{Exists: exists, Mzxid: at}
+		}
+		c.send(sid, read)
 	case lease.SendBeats:
+		c.zxid++
+		c.lives[sid] = c.zxid
 		for _, slot := range c.names {
 			version, has := a.Beats[slot]
 			rec := c.slots[slot]

@@ -46,6 +46,12 @@ func (r Record) beat(sid string) int32 {
 
 const noBeat int32 = -1
 
+// Life is the sign of life of an incarnation, as it was read. It says whether an owner hangs, and nothing rests on it.
+type Life struct {
+	Exists bool
+	Mzxid  int64 // of the transaction that last wrote it
+}
+
 // Peer is a live instance.
 type Peer struct {
 	Incarnation string
@@ -102,6 +108,9 @@ type (
 		Busy bool
 	}
 
+	// Claiming: a transaction is about to be sent that opens a run of the slot, and is a heartbeat of it as well.
+	Claiming struct{ Slot Slot }
+
 	// Overdue: a run of the slot is due that its owner has not claimed, and none is open; see rule (c).
 	Overdue struct{ Slot Slot }
 
@@ -149,6 +158,19 @@ type (
 		Mzxid   int64 // of the heartbeat node after it
 		SentAt  Instant
 	}
+	// Claimed follows Claiming. Refused means that the heartbeat was not written, for whatever reason.
+	Claimed struct {
+		Slot    Slot
+		Outcome Outcome
+		Version int32 // of the heartbeat node after it
+		Mzxid   int64 // of the heartbeat node after it
+		SentAt  Instant
+	}
+	// LivesRead answers ReadLives.
+	LivesRead struct {
+		Outcome Outcome
+		Lives   map[Member]Life // of those that were asked for
+	}
 	// ReleaseDone answers Release.
 	ReleaseDone struct {
 		Slot    Slot
@@ -164,6 +186,7 @@ func (Expired) event()     {}
 func (SlotSet) event()     {}
 func (SlotGone) event()    {}
 func (Busy) event()        {}
+func (Claiming) event()    {}
 func (Overdue) event()     {}
 func (Look) event()        {}
 func (LookGroup) event()   {}
@@ -176,6 +199,8 @@ func (SlotRead) event()    {}
 func (GroupRead) event()   {}
 func (TakeDone) event()    {}
 func (BeatDone) event()    {}
+func (Claimed) event()     {}
+func (LivesRead) event()   {}
 func (ReleaseDone) event() {}
 func (YieldDone) event()   {}
 
@@ -195,6 +220,8 @@ type (
 		Owner string
 		Sync  bool
 	}
+	// ReadLives: read the signs of life of these incarnations. Answer: LivesRead.
+	ReadLives struct{ Who []Member }
 	// ReadGroup: read the live instances. Answer: GroupRead.
 	ReadGroup struct{ Asked int }
 	// Take: in one transaction, set alive to this incarnation if its version is
@@ -214,8 +241,8 @@ type (
 		Overdue  bool
 		Mzxid    int64
 	}
-	// SendBeats: set each heartbeat if its version is the one given. A refused
-	// one must not affect the others. Answer: a BeatDone for each.
+	// SendBeats: write this instance's sign of life, and set each heartbeat if its version is the one given. A refused
+	// one must not affect the others. Answer: a BeatDone for each heartbeat; there may be none.
 	SendBeats struct{ Beats map[Slot]int32 }
 	// Release: in one transaction, set alive to empty (or to the Offer) if its
 	// version is Version, and delete this instance's heartbeat if Beat is set.
@@ -257,6 +284,7 @@ type (
 )
 
 func (ReadSlot) action()  {}
+func (ReadLives) action() {}
 func (ReadGroup) action() {}
 func (Take) action()      {}
 func (SendBeats) action() {}

@@ -22,6 +22,8 @@ func (i *instance) do(a lease.Action) {
 			}
 			return lease.SlotRead{Slot: a.Slot, Outcome: lease.Done, Record: i.read(a.Slot)}
 		}, lease.SlotRead{Slot: a.Slot})
+	case lease.ReadLives:
+		i.readLives(a)
 	case lease.ReadGroup:
 		i.decides()
 		i.readGroup(a)
@@ -55,6 +57,7 @@ func (i *instance) do(a lease.Action) {
 	case lease.Renewed:
 		i.renewed(a)
 	case lease.Lost:
+		i.checkLoss(a)
 		delete(i.leases, a.Slot)
 		if i.busy[a.Slot] { // the run ends soon
 			i.w.after(i.w.delay(), func() { i.setBusy(a.Slot, false) })
@@ -102,6 +105,9 @@ func (i *instance) timed(ev lease.Event) lease.Event {
 		e.SentAt = i.instant()
 		return e
 	case lease.BeatDone:
+		e.SentAt = i.instant()
+		return e
+	case lease.Claimed:
 		e.SentAt = i.instant()
 		return e
 	}
@@ -160,10 +166,38 @@ func (i *instance) readGroup(a lease.ReadGroup) {
 	})
 }
 
-// sendBeats sends the heartbeats in one or several requests that fail or succeed
-// independently.
+func (i *instance) readLives(a lease.ReadLives) {
+	reply := func(ev lease.Event) func() { return func() { i.step(ev) } }
+	i.submit(&request{
+		apply: func() func() {
+			view := i.view()
+			lives := make(map[lease.Member]lease.Life)
+			for _, who := range a.Who {
+				lives[who] = i.w.zk.signAt(who, view)
+				if i.w.mutant == readsBeatsAsOld {
+					lives[who] = lease.Life{Exists: lives[who].Exists, Mzxid: 1}
+				}
+			}
+			return reply(lease.LivesRead{Outcome: lease.Done, Lives: lives})
+		},
+		unknown: reply(lease.LivesRead{}),
+	})
+}
+
+// sendBeats writes the sign of life, and sends the heartbeats, in requests that fail or succeed independently.
 func (i *instance) sendBeats(a lease.SendBeats) {
+	i.submit(&request{
+		apply: func() func() {
+			i.w.zk.sign(i.member, i.session)
+			i.session.floor = i.w.zk.zxid
+			return func() {}
+		},
+		unknown: func() {},
+	})
 	slots := slices.Sorted(maps.Keys(a.Beats))
+	if len(slots) == 0 {
+		return
+	}
 	size := 1 + i.w.rng.IntN(len(slots))
 	for chunk := range slices.Chunk(slots, size) {
 		i.sendChunk(chunk, a.Beats)
@@ -209,18 +243,17 @@ func (i *instance) sendChunk(slots []lease.Slot, beats map[lease.Slot]int32) {
 // tickEvery is the schedule of every job.
 const tickEvery = sessionTimeout / 2
 
-// claimLoop claims due ticks while the lease lasts. It is independent of the
-// machine's loop, so a hung loop does not stop it.
+// claimLoop claims due ticks of the slots that are held, whether the lease lasts or not.
 func (i *instance) claimLoop() {
 	if !i.up {
 		return
 	}
 	i.w.after(tickEvery/4+i.w.upTo(tickEvery), i.claimLoop)
-	if i.suspended {
-		return
+	if i.stalled {
+		return // a claim begins with an event
 	}
 	for _, slot := range i.sortedLeases() {
-		if i.valid(slot) {
+		if i.leases[slot] != nil { // an event may have had another one lost
 			i.claim(slot)
 		}
 	}
@@ -253,19 +286,50 @@ func (i *instance) claim(slot lease.Slot) {
 		return
 	}
 	t.claiming = true
-	i.submit(&request{
-		apply: func() func() {
-			outcome := i.w.zk.claim(c)
-			i.session.floor = i.w.zk.zxid
+	i.sendClaim(c, t)
+}
+
+// sendClaim sends a claim, possibly some time after the machine is told of it.
+func (i *instance) sendClaim(c claim, t *tickView) {
+	u := i.underway(c.slot)
+	if u.claims > 0 {
+		t.claiming = false // one of an earlier ownership
+		return
+	}
+	u.claims++
+	if !i.w.quiet {
+		i.setBusy(c.slot, true)
+	}
+	i.step(lease.Claiming{Slot: c.slot})
+	i.w.after(i.w.delay()/2, func() {
+		sent := i.instant()
+		answer := func(ev lease.Claimed) func() {
+			ev.Slot, ev.SentAt = c.slot, sent
 			return func() {
-				*t = tickView{known: outcome == lease.Done, version: c.tickVersion + 1, last: c.tick}
-				if l := i.leases[slot]; outcome == lease.Done && i.valid(slot) && l.token == c.token {
-					i.begin(slot, &handling{token: c.token, version: t.version})
-				}
+				u.claims--
+				i.step(i.timed(ev))
+				i.claimed(c, t, ev.Outcome)
 			}
-		},
-		unknown: func() { *t = tickView{} },
+		}
+		i.submit(&request{
+			apply: func() func() {
+				ev := i.w.zk.claim(c)
+				i.session.floor = i.w.zk.zxid
+				return answer(ev)
+			},
+			unknown: answer(lease.Claimed{}),
+		})
 	})
+}
+
+// claimed is what is made of the answer to a claim. The run begins if the lease is valid now.
+func (i *instance) claimed(c claim, t *tickView, outcome lease.Outcome) {
+	*t = tickView{known: outcome == lease.Done, version: c.tickVersion + 1, last: c.tick}
+	if l := i.leases[c.slot]; outcome == lease.Done && i.valid(c.slot) && l.token == c.token {
+		i.begin(c.slot, &handling{token: c.token, version: t.version})
+	} else if i.busy[c.slot] && i.runs[c.slot] == nil {
+		i.setBusy(c.slot, false)
+	}
 }
 
 // valid reports whether the runner would start a run of slot now.

@@ -67,7 +67,10 @@ type session struct {
 	floor   int64         // reads do not go back before it
 }
 
-type underway struct{ requests, beats int }
+type underway struct {
+	requests, beats, claims int
+	unclear                 bool // a heartbeat may have come late, or was of an earlier session
+}
 
 // ownLease is what the machine reported: Gained, Renewed, not Lost.
 type ownLease struct {
@@ -121,7 +124,7 @@ func (w *world) startInstance(sid string, in time.Duration) {
 			w.zk.unregister(slot, sid)
 		}
 	}
-	i.machine = lease.New(lease.Config{Self: i.member, SyncPeriod: w.sync, MaxSlots: i.maxSlots, Weight: i.weight})
+	i.machine = lease.New(lease.Config{Self: i.member, SyncPeriod: w.sync, MaxSlots: i.maxSlots, Weight: i.weight, IdleBeat: w.idleBeat(i.timeout)})
 	w.insts = append(w.insts, i)
 	w.after(in, i.reconnect)
 	w.after(in+w.upTo(w.sync), i.syncLoop)
@@ -228,7 +231,8 @@ func (i *instance) step(ev lease.Event) {
 		i.joined = false
 	case lease.Expired:
 		i.joined, i.forced = false, false
-	case lease.TakeDone, lease.BeatDone:
+		i.forgetAnswers()
+	case lease.TakeDone, lease.BeatDone, lease.Claimed:
 		i.ack(ev)
 	case lease.SlotRead:
 		i.tell(ev)
@@ -254,6 +258,10 @@ func slotOf(ev any) lease.Slot {
 	case lease.Look:
 		return ev.Slot
 	case lease.Overdue:
+		return ev.Slot
+	case lease.Claiming:
+		return ev.Slot
+	case lease.Claimed:
 		return ev.Slot
 	case lease.SlotRead:
 		return ev.Slot
@@ -524,6 +532,7 @@ func (i *instance) expire(s *session) {
 	for _, slot := range i.w.zk.names {
 		maps.DeleteFunc(i.w.zk.jobs[slot].proofs, func(_ string, of *session) bool { return of == s })
 	}
+	i.w.zk.unsign(i.member, s)
 	i.w.logf("", "%s: session expires", i.member.Incarnation)
 	if i.w.zk.peers()[i.member.SID].Incarnation == i.member.Incarnation {
 		i.w.zk.putPeers(func(peers map[string]lease.Peer) { delete(peers, i.member.SID) })

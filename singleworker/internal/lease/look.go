@@ -26,6 +26,8 @@ func (m *Machine) lookAll() {
 // again while something may be taken or moved: what others are given but do not take passes on with time.
 func (m *Machine) lookAgain(now Instant) {
 	m.look = m.look || !m.even
+	m.looks++
+	m.lookForLives()
 	for _, s := range m.slots {
 		s.refusals = 0
 		switch {
@@ -43,7 +45,7 @@ func (m *Machine) lookAgain(now Instant) {
 
 // isDue reports whether every periodic look reads s. Most slots have a healthy owner, or none, and reading
 // them would be most of the protocol's cost. A change of their record is noticed by a watch, or by a refused
-// heartbeat if the slot is ours; a hung owner is noticed in a sample. In any case, a slot is read in the
+// heartbeat if the slot is ours; a hung owner by its sign of life. In any case, a slot is read in the
 // round in which it is taken.
 func (m *Machine) isDue(s *slot) bool {
 	owner := s.rec.Owner
@@ -54,27 +56,22 @@ func (m *Machine) isDue(s *slot) bool {
 		return s.rec.Offer != "" || len(s.rec.Beats) > 0 // who ignores an offer is skipped: that must not be guessed
 	case len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
 		return true // a heartbeat of an instance that is not the owner
-	case s.mine != nil:
-		return false
 	}
-	since, _ := s.beatSince.of(owner.SID)
-	return m.lives(owner) && s.readMono-since >= Length(m.session)
+	return false
 }
 
 // A sample reads a part of the slots, those that have not been read for longest: a fifth, but no more than
-// maxSample. That finds stray heartbeats beside the owner's, owners that send no heartbeat for one slot
-// only, and changes of which no watch told.
+// maxSample. That finds stray heartbeats beside the owner's, and changes of which no watch told.
 const (
 	samples   = 5
 	maxSample = 128
 )
 
-// neighbors is of how many other owners a sample reads one slot: the next ones in a ring. So the cost of
+// neighbors is of how many other owners a sample reads the sign of life: the next ones in a ring. So the cost of
 // noticing a hung instance does not grow with the group, and it is noticed even if a neighbor hangs, too.
 const neighbors = 2
 
-// sample is the look once per lease. It reads the instances; one slot of each neighbor, in turn, because a
-// hung instance sends no heartbeat for any of its slots; and a part of all slots.
+// sample is the look once per lease. It reads the instances, the signs of life of the neighbors, and a part of all slots.
 func (m *Machine) sample() {
 	m.look = true
 	slots := slices.Clone(m.sorted())
@@ -85,33 +82,22 @@ func (m *Machine) sample() {
 			m.markDirty(s)
 		}
 	}
-	next := m.ring(neighbors)
-	for _, s := range slots {
-		if s.mine == nil && next[s.rec.Owner] {
-			delete(next, s.rec.Owner)
-			m.markDirty(s)
-		}
+	ring := m.ring(neighbors)
+	for _, owner := range ring {
+		m.askLife(owner)
 	}
+	// Others whose sign of life was read may hang by now, and their next neighbors may be unable to take their slots: an instance that
+	// reads an old heartbeat asks again.
+	maps.DeleteFunc(m.signs, func(who Member, l *life) bool { return !m.isLate(l) && !slices.Contains(ring, who) })
 }
 
 // ring returns the next n other owners in the order of their names, beginning behind this instance.
-func (m *Machine) ring(n int) map[Member]bool {
-	owners := make(map[Member]bool)
-	for _, s := range m.slots {
-		if s.mine == nil && s.rec.Owner != (Member{}) {
-			owners[s.rec.Owner] = true
-		}
-	}
+func (m *Machine) ring(n int) []Member {
 	self := m.cfg.Self.SID
-	sorted := slices.SortedFunc(maps.Keys(owners), func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.SID, b.SID), cmp.Compare(a.Incarnation, b.Incarnation))
-	})
+	sorted := slices.SortedFunc(maps.Keys(m.owners()), Member.compare)
 	first := max(0, slices.IndexFunc(sorted, func(owner Member) bool { return owner.SID >= self }))
 	ring := slices.Concat(sorted[first:], sorted[:first])
-	for _, owner := range ring[min(n, len(ring)):] {
-		delete(owners, owner)
-	}
-	return owners
+	return ring[:min(n, len(ring))]
 }
 
 // suspect has the slots of an owner read in the next round: the owner was just found to be silent, or the transaction at has relieved
@@ -119,6 +105,9 @@ func (m *Machine) ring(n int) map[Member]bool {
 func (m *Machine) suspect(owner Member, at int64) {
 	if owner != (Member{}) && owner != m.cfg.Self {
 		m.suspects[owner] = max(m.suspects[owner], at)
+		if l := m.signs[owner]; l == nil || l.readAt < m.roundAt {
+			m.askLife(owner)
+		}
 	}
 }
 
@@ -138,6 +127,7 @@ func (m *Machine) judgeSuspects(now Instant) {
 		}
 		if s.readAt < m.roundAt && s.op != reading && !m.isSilent(s, s.rec.Owner.SID) {
 			m.markDirty(s)
+			m.askLife(s.rec.Owner) // for the same round
 		}
 	}
 	for who, at := range m.suspects {

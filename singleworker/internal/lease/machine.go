@@ -25,6 +25,8 @@ type Config struct {
 	// SyncPeriod is how long this instance leaves a slot to others that is offered
 	// to another instance, or that is free and beyond this instance's share.
 	SyncPeriod time.Duration
+	// IdleBeat is how often, at least, the heartbeat of a slot without a run is written; 0 means a minute, and less never.
+	IdleBeat time.Duration
 	// MaxSlots limits how many slots this instance owns; 0 means no limit.
 	MaxSlots int
 	// Weight is this instance's share relative to the others; 0 means 1.
@@ -48,19 +50,24 @@ type Machine struct {
 	byName     []*slot           // the slots sorted by name; nil if they must be sorted again
 	nextBeat   time.Duration     // Mono
 	leaptAt    time.Duration     // Elapsed: what was sent before shows nothing of the time since
+	beaten     Slot              // of the slots without a run, the one whose heartbeat was sent last; see sendBeats
+	due        time.Duration     // heartbeats of such slots, each IdleBeat long
 
 	past       past
 	sampledAt  time.Duration // Mono
 	step       int           // counts events: orders readings
+	looks      int           // counts periodic looks, from one on
 	changes    int           // see Changes
 	epoch      int           // counts expired sessions: replies of older ones renew nothing
 	phase      phase
-	look       bool              // start a round even if no slot is dirty
-	dirty      map[Slot]struct{} // to be read in the next round
-	suspects   map[Member]int64  // owners whose slots are to be read in the next round, and when they were relieved; see suspect
-	reads      int               // ReadSlots in flight
-	roundAt    int               // step at which the round began
-	groupAsked int               // step of the latest ReadGroup
+	look       bool                // start a round even if no slot is dirty
+	dirty      map[Slot]struct{}   // to be read in the next round
+	suspects   map[Member]int64    // owners whose slots are to be read in the next round, and when they were relieved; see suspect
+	signs      map[Member]*life    // of other owners
+	asked      map[Member]struct{} // whose sign of life is to be read in the next round
+	reads      int                 // ReadSlots and ReadLives in flight
+	roundAt    int                 // step at which the round began
+	groupAsked int                 // step of the latest ReadGroup
 	peers      map[string]Peer
 	skipped    map[Member]skipped // instances that ignored an offer, or had to be relieved
 	full       map[string]bool    // instances that own as many slots as they may, at the latest round
@@ -111,12 +118,17 @@ type slot struct {
 	unsure   bool      // the latest Take may have been applied: must be read
 	kept     bool      // the latest Release was refused, or may not have been applied: must be read
 	beating  bool      // a heartbeat is in flight
+	claiming bool      // a claim is in flight
+	crossed  bool      // a claim may overtake the heartbeat in flight
 	known    bool      // rec was read
 	behind   bool      // the latest reading was older than our take: the next one must not lag
 
 	takeEpoch int   // of the latest Take
 	beatToken int64 // of the ownership that the heartbeat in flight was sent for
 	beatEpoch int
+
+	claimToken int64 // as beatToken, of the claim in flight
+	claimEpoch int
 
 	rec       Record
 	readAt    int           // step of that reading
@@ -140,21 +152,22 @@ func (s *slot) isOwned() bool { return s.mine != nil || s.isTaking() || s.unsure
 
 // holding is a slot whose record names this incarnation.
 type holding struct {
-	token   int64
-	version int32
-	beat    int32         // version of our heartbeat; noBeat means that it must be read first
-	until   time.Duration // Elapsed; 0 means no lease yet
-	gained  bool          // Gained was reported
-	leaving bool          // being released
-	offer   string        // instance it is released to, or "" for any
-	from    string        // the owner that was relieved, if one was
+	token    int64
+	version  int32
+	beat     int32         // version of our heartbeat; noBeat means that it must be read first
+	until    time.Duration // Elapsed; 0 means no lease yet
+	gained   bool          // Gained was reported
+	leaving  bool          // being released
+	doubtful bool          // a claim without an answer may yet raise the heartbeat's version
+	offer    string        // instance it is released to, or "" for any
+	from     string        // the owner that was relieved, if one was
 }
 
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[Member]skipped),
-		suspects: make(map[Member]int64),
+		cfg: cfg, looks: 1, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[Member]skipped),
+		suspects: make(map[Member]int64), signs: make(map[Member]*life), asked: make(map[Member]struct{}),
 	}
 }
 
@@ -182,7 +195,7 @@ func (m *Machine) NextBeat() time.Duration { return m.nextBeat }
 
 func (m *Machine) apply(now Instant, ev Event) {
 	switch ev.(type) {
-	case LookAll, Tick, Leapt, Busy, BeatDone: // frequent, and they move nothing
+	case LookAll, Tick, Leapt, Busy, BeatDone, Claiming, Claimed, LivesRead: // frequent, and they move nothing
 	case SlotRead, GroupRead:
 		m.even = false
 	default:
@@ -202,6 +215,10 @@ func (m *Machine) apply(now Instant, ev Event) {
 		m.slotGone(ev.Slot)
 	case Busy:
 		m.setBusy(now, ev)
+	case Claiming:
+		m.claimSent(m.slots[ev.Slot])
+	case Claimed:
+		m.claimDone(now, ev)
 	case Overdue:
 		m.relieve(m.slots[ev.Slot])
 	case Look:
@@ -220,20 +237,8 @@ func (m *Machine) apply(now Instant, ev Event) {
 		}
 	case Undrain:
 		m.draining, m.look = false, true
-	case SlotRead:
-		m.slotRead(now, ev)
-	case GroupRead:
-		m.groupRead(now, ev)
-	case TakeDone:
-		m.takeDone(now, ev)
-	case BeatDone:
-		m.beatDone(now, ev)
-	case ReleaseDone:
-		m.releaseDone(ev)
-	case YieldDone:
-		if s := m.answered(ev.Slot, yielding); s != nil {
-			m.markDirty(s)
-		}
+	default:
+		m.applyAnswer(now, ev)
 	}
 }
 
@@ -252,6 +257,7 @@ func (m *Machine) opened(now Instant, ev Opened) {
 	m.nextBeat = now.Mono
 	m.phase = resting
 	m.past.forget()
+	clear(m.signs)
 	for _, s := range m.slots {
 		s.beatSince = beatTimes{}
 	}
@@ -302,7 +308,7 @@ func (m *Machine) slotGone(id Slot) {
 	// two instances could hold a lease on it.
 	*s = slot{
 		id: id, hash: s.hash, able: s.able, gone: true, op: s.op, opVoid: s.op != idle,
-		beating: s.beating, beatToken: s.beatToken, freeSince: never,
+		beating: s.beating, beatToken: s.beatToken, claiming: s.claiming, freeSince: never,
 	}
 	m.forget(s)
 	delete(m.dirty, id)
@@ -310,7 +316,7 @@ func (m *Machine) slotGone(id Slot) {
 
 // forget removes a deleted slot when no request of it is in flight.
 func (m *Machine) forget(s *slot) {
-	if s.gone && s.op == idle && !s.beating {
+	if s.gone && s.op == idle && !s.beating && !s.claiming {
 		delete(m.slots, s.id)
 		m.byName = nil
 	}
@@ -338,50 +344,4 @@ func (m *Machine) answered(id Slot, op operation) *slot {
 		m.markDirty(s)
 	}
 	return nil
-}
-
-// advanceRound starts a round if one is needed, and reads the group when all
-// slots of the round have been read. A slot with a request in flight waits for
-// the next round: the answer marks it again.
-func (m *Machine) advanceRound(now Instant) {
-	if m.phase == resting && (m.look || len(m.dirty) > 0) {
-		m.phase, m.look, m.roundAt = readingSlots, false, m.step
-		for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
-			switch s := m.slots[id]; s.op {
-			case idle:
-				s.op = reading
-				m.reads++
-				m.do(ReadSlot{Slot: id, Owner: s.rec.Owner.SID, Sync: s.behind})
-			case taking:
-				s.known = false // for takeDone, which does not mark every slot
-			case reading, releasing, yielding: // the answer marks it
-			}
-		}
-		m.dirty = make(map[Slot]struct{}) // not cleared: one that has held all slots would stay as large
-	}
-	if m.phase == readingSlots && m.reads == 0 {
-		m.judgeSuspects(now)
-		m.phase, m.groupAsked = readingGroup, m.step
-		m.do(ReadGroup{Asked: m.step})
-	}
-}
-
-func (m *Machine) groupRead(now Instant, ev GroupRead) {
-	if m.phase != readingGroup || ev.Asked != m.groupAsked {
-		return // requested before the connection was lost
-	}
-	m.phase = resting
-	if ev.Outcome != Done {
-		m.look = true
-		return
-	}
-	if !maps.Equal(m.peers, ev.Peers) {
-		m.changes++
-	}
-	m.peers = ev.Peers
-	maps.DeleteFunc(m.skipped, func(who Member, _ skipped) bool { return m.isForgotten(now, who) })
-	if m.connected {
-		m.plan(now)
-		m.counted = false // any slot may have been taken
-	}
 }

@@ -133,12 +133,10 @@ func TestOwning(t *testing.T) {
 	}
 }
 
-// TestTakeover: when a slot may be taken from its owner: (a) its ephemeral node is
-// gone, (b) it is silent.
+// TestTakeover: when a slot may be taken from its owner: (a) its ephemeral node is gone.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
-	patient := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b1", Session: sec(20)}}}
 	for name, sc := range map[string]script{
 		"(a) at once, if the owner's node is gone": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -159,14 +157,6 @@ func TestTakeover(t *testing.T) {
 			{0, 0, owned(7), "group"},
 			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
 		}},
-		"(b) not if its node cannot be read: its session may be longer": {able: []string{"b"}, lines: []line{
-			{0, 0, opened, "read s"},
-			{0, 0, owned(7), "group"},
-			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
-			{sec(60), 0, lookAll, "read s"},
-			{sec(60), 0, owned(7), "group"},
-			{sec(60), 0, lease.GroupRead{Outcome: lease.Done, Asked: 6, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
-		}},
 		"(a) not by a reading of an earlier round": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
@@ -178,14 +168,38 @@ func TestTakeover(t *testing.T) {
 			{sec(1), 0, owned(7), "group"},
 			{sec(1), 0, group(), "take s v3 -b:7"},
 		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestTakeoverFromTheSilent: or (b) it is silent.
+func TestTakeoverFromTheSilent(t *testing.T) {
+	t.Parallel()
+	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
+	patient := lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Incarnation: "b1", Session: sec(20)}}}
+	for name, sc := range map[string]script{
+		"(b) not if its node cannot be read: its session may be longer": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, lease.GroupRead{Outcome: lease.Done, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
+			{sec(60), 0, lookAll, "lives b; read s"},
+			{sec(60), 0, gave("b", 97), ""},
+			{sec(60), 0, owned(7), "group"},
+			{sec(60), 0, lease.GroupRead{Outcome: lease.Done, Asked: 6, Peers: map[string]lease.Peer{"b": {Opaque: true}}}, ""},
+		}},
 		"(b) after 1.5 sessions at one version": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(6), 0, lookAll, "read s"},
+			{sec(6), 0, lookAll, "lives b; read s"},
+			{sec(6), 0, gave("b", 97), ""},
 			{sec(6), 0, owned(7), "group"},
 			{sec(6), 0, group("b"), ""},
-			{sec(6.1), 0, lookAll, "read s"},
+			{sec(6.1), 0, lookAll, "lives b"}, // late: each time
+			{sec(6.1), 0, gave("b", 97), "group"},
+			{sec(6.1), 0, group("b"), "lives b; read s"},
+			{sec(6.1), 0, gave("b", 97), ""},
 			{sec(6.1), 0, owned(7), "group"},
 			{sec(6.1), 0, group("b"), "take s v3 -b:7 relieving b"},
 			{sec(6.2), 0, took(4, 100, sec(6.1)), "gained s #100 v4 until 9.1s"},
@@ -195,12 +209,34 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, patient, ""},
-			{sec(29), 0, lookAll, "read s"},
+			{sec(29), 0, lookAll, "lives b; read s"},
+			{sec(29), 0, gave("b", 97), ""},
 			{sec(29), 0, owned(7), "group"},
 			{sec(29), 0, patient, ""},
-			{sec(30.1), 0, lookAll, "read s"},
+			{sec(30.1), 0, lookAll, "lives b"},
+			{sec(30.1), 0, gave("b", 97), "group"},
+			{sec(30.1), 0, patient, "lives b; read s"},
+			{sec(30.1), 0, gave("b", 97), ""},
 			{sec(30.1), 0, owned(7), "group"},
 			{sec(30.1), 0, patient, "take s v3 -b:7 relieving b"},
+		}},
+		"(b) not after 1.5 sessions without a sign of life: a slot without a run has a heartbeat once a minute": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(66), 0, lookAll, "lives b; read s"},
+			{sec(66), 0, gave("b", 0), ""},
+			{sec(66), 0, owned(7), "group"},
+			{sec(66), 0, group("b"), ""},
+		}},
+		"(b) but a minute later": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(66.1), 0, lookAll, "lives b; read s"},
+			{sec(66.1), 0, gave("b", 0), ""},
+			{sec(66.1), 0, owned(7), "group"},
+			{sec(66.1), 0, group("b"), "take s v3 -b:7 relieving b"},
 		}},
 		"(b) not by the time without a connection": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
@@ -210,7 +246,8 @@ func TestTakeover(t *testing.T) {
 			{sec(8), 0, opened, "read s"},
 			{sec(8), 0, owned(7), "group"},
 			{sec(8), 0, group("b"), ""},
-			{sec(14.1), 0, lookAll, "read s"},
+			{sec(14.1), 0, lookAll, "lives b; read s"},
+			{sec(14.1), 0, gave("b", 97), ""},
 			{sec(14.1), 0, owned(7), "group"},
 			{sec(14.1), 0, group("b"), "take s v3 -b:7 relieving b"},
 		}},
@@ -218,10 +255,12 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(5), 0, lookAll, "read s"},
+			{sec(5), 0, lookAll, "lives b; read s"},
+			{sec(5), 0, gave("b", 97), ""},
 			{sec(5), 0, owned(8), "group"},
 			{sec(5), 0, group("b"), ""},
-			{sec(8), 0, lookAll, "read s"},
+			{sec(8), 0, lookAll, "lives b; read s"},
+			{sec(8), 0, gave("b", 97), ""},
 			{sec(8), 0, owned(8), "group"},
 			{sec(8), 0, group("b"), ""},
 		}},
@@ -234,7 +273,8 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(3), sec(100), lookAll, "read s"},
+			{sec(3), sec(100), lookAll, "lives b; read s"},
+			{sec(3), sec(100), gave("b", 97), ""},
 			{sec(3), sec(100), owned(7), "group"},
 			{sec(3), sec(100), group("b"), ""},
 		}},
@@ -242,9 +282,42 @@ func TestTakeover(t *testing.T) {
 			{0, 0, opened, "read s"},
 			{0, 0, owned(7), "group"},
 			{0, 0, group("b"), ""},
-			{sec(7), 0, lookAll, "read s"},
+			{sec(7), 0, lookAll, "lives b; read s"},
+			{sec(7), 0, gave("b", 97), ""},
 			{sec(7), 0, record(3, 190, "b", beat("b", 7)), "group"},
 			{sec(7), 0, group("b"), ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestTakeoverBySignsOfLife: an owner with an old heartbeat is silent if it gives no sign of life, either.
+func TestTakeoverBySignsOfLife(t *testing.T) {
+	t.Parallel()
+	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
+	for name, sc := range map[string]script{
+		"(b) not while the owner gives signs of life": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(6.1), 0, lookAll, "lives b; read s"},
+			{sec(6.1), 0, gave("b", 150), ""},
+			{sec(6.1), 0, owned(7), "group"},
+			{sec(6.1), 0, group("b"), ""},
+			{sec(60), 0, lookAll, "lives b; read s"},
+			{sec(60), 0, owned(7), ""},
+			{sec(60), 0, gave("b", 190), "group"},
+			{sec(60), 0, group("b"), ""},
+		}},
+		"(b) not if its sign of life could not be read": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, owned(7), "group"},
+			{0, 0, group("b"), ""},
+			{sec(6.1), 0, lookAll, "lives b; read s"},
+			{sec(6.1), 0, lease.LivesRead{}, ""},
+			{sec(6.1), 0, owned(7), "group"},
+			{sec(6.1), 0, group("b"), "lives b"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
@@ -261,16 +334,18 @@ func TestPeriodicLook(t *testing.T) {
 	for name, sc := range map[string]script{
 		"the only one of a live instance, after a lease's length": {able: []string{"b"}, lines: seen(owned(7),
 			line{sec(2.9), 0, lookAll, ""},
-			line{sec(3), 0, lookAll, "read s"},
+			line{sec(3), 0, lookAll, "lives b; read s"},
+			line{sec(3), 0, gave("b", 98), ""},
 			line{sec(3), 0, owned(8), "group"},
 			line{sec(3), 0, group("b"), ""},
 			line{sec(5.9), 0, lookAll, ""},
 		)},
-		"one whose heartbeat is late, each time": {able: []string{"b"}, lines: seen(owned(7),
-			line{sec(3), 0, lookAll, "read s"},
+		"none of an owner whose sign of life is late: that, each time": {able: []string{"b"}, lines: seen(owned(7),
+			line{sec(3), 0, lookAll, "lives b; read s"},
+			line{sec(3), 0, gave("b", 97), ""},
 			line{sec(3), 0, owned(7), "group"},
 			line{sec(3), 0, group("b"), ""},
-			line{sec(3.5), 0, lookAll, "read s"},
+			line{sec(3.5), 0, lookAll, "lives b"},
 		)},
 		"one whose owner is gone, with a stranger, each time": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},

@@ -33,6 +33,8 @@ func seen(relieved string, more ...line) []line {
 	return append([]line{
 		{sec(2), 0, opened, "read s"},
 		{sec(2.1), 0, relieving(relieved, record(4, 100, "c", beat("c", 0))), "group"},
+		{sec(2.1), 0, group("b", "c"), "lives " + relieved},
+		{sec(2.1), 0, gave(relieved, 95), "group"},
 		{sec(2.1), 0, group("b", "c"), ""},
 		{sec(3), 0, lease.Look{Slot: s}, "read s"},
 		{sec(3), 0, offered("me", record(5, 110, "")), "take s v5; group"},

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -33,9 +34,6 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	m.observe(now, s, rec)
 	if rec.Owner != before.Owner {
 		m.changes++
-	}
-	if m.isSilent(s, rec.Owner.SID) {
-		m.suspect(rec.Owner, 0)
 	}
 	if rec.Mzxid != before.Mzxid {
 		m.suspect(rec.Relieved, rec.Mzxid)
@@ -181,22 +179,56 @@ func (m *Machine) silentAfter(sid string) time.Duration {
 	return stale(max(m.session, m.peers[sid].Session))
 }
 
-// sendBeats sends a heartbeat for every lease when they are due.
+// idleBeats is of how many slots without a run, at least, each round of heartbeats writes one: so those of a small group are as
+// recent as the sample has them.
+const idleBeats = 4
+
+// sendBeats sends the sign of life when it is due, and heartbeats: for each slot with a run, which needs its lease, or of which it
+// is not known yet whether it is ours; and for some of the others, in turn, so that each has one every IdleBeat. These have no
+// lease in between, and need none: the claim of their next run is a heartbeat.
 func (m *Machine) sendBeats(now Instant) {
 	if now.Mono < m.nextBeat {
 		return
 	}
-	m.nextBeat = now.Mono + m.session/beatsPerSession
+	period := m.session / beatsPerSession
+	m.nextBeat = now.Mono + period
+	slots := m.sorted()
+	first, _ := slices.BinarySearchFunc(slots, m.beaten, func(s *slot, id Slot) int { return cmp.Compare(s.id, id+"\x00") })
+	left := m.idleTurns(period)
 	beats := make(map[Slot]int32)
+	for k := range slots {
+		s := slots[(first+k)%len(slots)]
+		h := s.mine
+		if h == nil || h.leaving || h.beat == noBeat || s.beating || s.claiming {
+			continue
+		}
+		if h.gained && !s.busy {
+			if left == 0 {
+				continue
+			}
+			left--
+			m.beaten = s.id
+		}
+		s.beating, s.beatToken, s.beatEpoch = true, h.token, m.epoch
+		beats[s.id] = h.beat
+	}
+	m.do(SendBeats{beats})
+}
+
+// idleTurns is of how many slots without a run a heartbeat is to be sent now.
+func (m *Machine) idleTurns(period time.Duration) int {
+	every := m.idleBeat()
+	if every < 0 {
+		return 0
+	}
 	for _, s := range m.slots {
-		if h := s.mine; h != nil && !h.leaving && h.beat != noBeat && !s.beating {
-			s.beating, s.beatToken, s.beatEpoch = true, h.token, m.epoch
-			beats[s.id] = h.beat
+		if s.mine != nil {
+			m.due += period
 		}
 	}
-	if len(beats) > 0 {
-		m.do(SendBeats{beats})
-	}
+	turns := int(m.due / every)
+	m.due %= every
+	return max(idleBeats, turns)
 }
 
 func (m *Machine) beatDone(now Instant, ev BeatDone) {
@@ -204,21 +236,22 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 	if s == nil {
 		return
 	}
-	s.beating = false
+	crossed := s.crossed
+	s.beating, s.crossed = false, false
 	m.forget(s)
 	if s.mine == nil || s.mine.token != s.beatToken {
 		return // the answer to a heartbeat of an earlier ownership
 	}
 	switch {
-	case ev.Outcome == Refused:
+	case ev.Outcome == Refused && !crossed && !s.mine.doubtful:
 		m.lose(s, Taken)
 		m.markDirty(s)
-	case ev.Outcome == Unknown || s.beatEpoch != m.epoch:
+	case ev.Outcome != Done || s.beatEpoch != m.epoch:
 		s.mine.beat = noBeat
 		m.markDirty(s)
 	default:
 		m.hear(now, ev.Mzxid)
-		s.mine.beat = ev.Version
+		s.mine.beat = max(s.mine.beat, ev.Version)
 		m.extend(s, ev.SentAt)
 		if ev.SentAt.Elapsed < m.leaptAt {
 			m.nextBeat = now.Mono

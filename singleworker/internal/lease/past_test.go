@@ -91,6 +91,7 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	looks := func(at, since time.Duration, silent bool, free time.Duration) {
 		t.Helper()
 		s.readMono, s.beatSince = at, beatTimes{sid: "b", at: since, known: true}
+		m.signs[s.rec.Owner] = &life{Life: Life{Exists: true}, since: since, readMono: at}
 		if got := m.takeable(Instant{Mono: at}, s); got != silent || s.freeSince != free {
 			t.Errorf("at %v, its heartbeat of %v: takeable %v, free since %v; want %v, %v", at, since, got, s.freeSince, silent, free)
 		}

@@ -122,7 +122,7 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 		return false
 	}
 	owner := s.rec.Owner
-	if owner != (Member{}) && !m.isGone(s, owner) && !m.isSilent(s, owner.SID) {
+	if owner != (Member{}) && !m.isGone(s, owner) && !m.hangs(s) {
 		if s.freeSince != never && m.lives(owner) {
 			s.freeSince = never // the owner may have been gone or silent in between
 		}
@@ -164,6 +164,25 @@ func (m *Machine) isSilent(s *slot, sid string) bool {
 	age := s.readMono - since
 	// Of nearly all slots, the first comparison decides: silentAfter is no less, but has to look at the peer.
 	return seen && age > stale(m.session) && !m.peers[sid].Opaque && age > m.silentAfter(sid)
+}
+
+// hangs is rule (b) for an owner. Its heartbeat may be old because the slot has no run, so the owner's sign of life tells, too. That was
+// read in this round: otherwise an owner that is back would lose its idle slots.
+func (m *Machine) hangs(s *slot) bool {
+	owner := s.rec.Owner
+	if !m.isSilent(s, owner.SID) || !m.lives(owner) {
+		return false
+	}
+	l := m.signs[owner]
+	switch {
+	case l == nil, m.isLifeless(owner) && l.readAt < m.roundAt:
+		m.askLife(owner)
+		return false
+	case !l.Exists: // somebody has deleted it, or it has not been written yet: the heartbeat alone tells, and may be a turn old
+		since, _ := s.beatSince.of(owner.SID)
+		return s.readMono-since > m.silentAfter(owner.SID)+max(0, m.idleBeat())
+	}
+	return m.isLifeless(owner)
 }
 
 // livingOwner is the owner of s, if it is alive.

@@ -86,8 +86,12 @@ func (r *relief) write() lease.TakeDone {
 		return refused
 	}
 	take := r.take
-	if r.w.mutant == relievesBesideBeat {
+	switch r.w.mutant {
+	case relievesBesideBeat:
 		take.Remove = nil
+	case relievesAnyTick:
+		take.Remove = r.job.now().Beats // each claim raises the heartbeat: the check of that would do
+	default:
 	}
 	outcome, rec := z.take(r.member, take)
 	r.w.logf(take.Slot, "%s: owner relieved: %v, now %+v", r.member.Incarnation, outcome, rec)
@@ -148,6 +152,18 @@ func (i *instance) ack(ev lease.Event) {
 		i.acked[ev.Slot] = max(i.acked[ev.Slot], ev.Mzxid)
 	case lease.BeatDone:
 		i.acked[ev.Slot] = max(i.acked[ev.Slot], ev.Mzxid)
+		if ev.Outcome == lease.Unknown {
+			i.underway(ev.Slot).unclear = true
+		}
+	case lease.Claimed:
+		i.acked[ev.Slot] = max(i.acked[ev.Slot], ev.Mzxid)
+	}
+}
+
+// forgetAnswers: those of the session that is over tell nothing of the next one.
+func (i *instance) forgetAnswers() {
+	for _, u := range i.under {
+		u.unclear = true
 	}
 }
 

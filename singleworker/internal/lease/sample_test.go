@@ -13,11 +13,12 @@ type others struct {
 	t       *testing.T
 	machine *lease.Machine
 	zxid    map[lease.Slot]int64 // of the heartbeat
+	lives   map[string]int64     // of the sign of life
 }
 
 func watchOthers(t *testing.T) *others {
 	t.Helper()
-	o := &others{t: t, machine: lease.New(lease.Config{Self: me, SyncPeriod: sec(2)}), zxid: make(map[lease.Slot]int64)}
+	o := &others{t: t, machine: lease.New(lease.Config{Self: me, SyncPeriod: sec(2)}), zxid: make(map[lease.Slot]int64), lives: map[string]int64{"b": 100, "c": 101}}
 	for k, slot := range []lease.Slot{"r", "s", "t", "u"} {
 		o.zxid[slot] = int64(100 + k)
 		o.machine.Step(instant(0, 0), lease.SlotSet{Slot: slot, Able: []string{ownerOf(slot)}})
@@ -38,7 +39,7 @@ func ownerOf(slot lease.Slot) string {
 // beat writes heartbeats, in one transaction.
 func (o *others) beat(zxid int64, slots ...lease.Slot) {
 	for _, slot := range slots {
-		o.zxid[slot] = zxid
+		o.zxid[slot], o.lives[ownerOf(slot)] = zxid, zxid
 	}
 }
 
@@ -60,6 +61,18 @@ func (o *others) look(at time.Duration, ev lease.Event) (read string) {
 			seen := record(3, 90, owner, beat(owner, 0))
 			seen.Slot, seen.Record.Beats[0].Mzxid = a.Slot, o.zxid[a.Slot]
 			answer = seen
+		case lease.ReadLives:
+			if read != "" {
+				read += "; "
+			}
+			read += render([]lease.Action{a})
+			lives := lease.LivesRead{Outcome: lease.Done, Lives: make(map[lease.Member]lease.Life)}
+			for _, who := range a.Who {
+				lives.Lives[who] = lease.Life{Exists: true, Mzxid: o.lives[who.SID]}
+			}
+			answer = lives
+		case lease.SendBeats:
+			continue
 		case lease.ReadGroup:
 			g := group("b", "c")
 			g.Asked = a.Asked
@@ -79,50 +92,51 @@ func (o *others) want(at time.Duration, want string) {
 	}
 }
 
-// TestSample: one slot of a healthy instance is read per lease, in turn.
+// TestSample: the signs of life of the neighbors and a fifth of the slots are read per lease, in turn.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
 	o.want(sec(1), "")
-	for turn, want := range []string{"read r; read u", "read s; read u", "read t; read u", "read r; read u"} {
+	for turn, want := range []string{"read r", "read s", "read t", "read u", "read r"} {
 		at := sec(float64(3 * (turn + 1)))
 		o.beat(int64(200+10*turn), "r", "s", "t")
 		o.beat(int64(201+10*turn), "u")
-		o.want(at, want)
+		o.want(at, "lives b c; "+want)
 		o.want(at+sec(1), "")
 	}
 }
 
-// TestSilenceOfOneSlotReadsAll: if a reading of one slot shows, by the zxids of other transactions, that its
-// owner is silent, all its slots are read.
-func TestSilenceOfOneSlotReadsAll(t *testing.T) {
+// TestSilenceReadsAll: if a reading of an owner's sign of life shows, by the zxids of other transactions, that it gives none, all
+// its slots are read.
+func TestSilenceReadsAll(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
 	o.beat(200, "r", "s", "t")
 	o.beat(201, "u")
-	o.want(sec(3), "read r; read u") // the last heartbeats of b; 201 shows their age
+	o.want(sec(3), "lives b c; read r") // the last heartbeats of b; 201 shows their age
 	o.beat(301, "u")
-	o.want(sec(6), "read s; read u")
-	o.want(sec(7), "read s") // late: each time
+	o.want(sec(6), "lives b c; read s")
+	o.want(sec(7), "lives b") // late: each time
 	o.beat(401, "u")
-	o.want(sec(9.5), "read s; read t; read u; read r")
-	o.want(sec(10), "read r; read s; read t")
+	o.want(sec(9.5), "lives b c; read t; lives b; read r; read s")
+	o.want(sec(10), "lives b") // its slots have just been read
 }
 
-// TestSilenceOfOneSlotAlone: the other slots of its owner are read once each time and stay owned.
-func TestSilenceOfOneSlotAlone(t *testing.T) {
+// TestOldHeartbeatOfTheLiving: an owner that gives signs of life keeps a slot however old the heartbeat is, and nothing else of it is
+// read.
+func TestOldHeartbeatOfTheLiving(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
 	o.beat(200, "r", "s")
 	o.beat(201, "u")
-	o.want(sec(3), "read r; read u")
+	o.want(sec(3), "lives b c; read r")
 	o.beat(300, "r", "s")
 	o.beat(301, "u")
-	o.want(sec(6), "read s; read u")
+	o.want(sec(6), "lives b c; read s")
 	o.beat(400, "r", "s")
 	o.beat(401, "u")
-	o.want(sec(9), "read t; read u; read r; read s") // t is as it was at first
-	o.want(sec(9.5), "read t; read r; read s")
+	o.want(sec(9), "lives b c; read t") // t is as it was at first
+	o.want(sec(9.5), "")
 }
 
 // TestSampleOfOurOwn: our slots are read in turn, all of them in five samples.

@@ -66,6 +66,9 @@ func run(t *testing.T, sc script) {
 func render(actions []lease.Action) string {
 	var out []string
 	for _, a := range actions {
+		if beats, is := a.(lease.SendBeats); is && len(beats.Beats) == 0 {
+			continue // only the sign of life, in each period
+		}
 		out = append(out, renderOne(a))
 	}
 	return strings.Join(out, "; ")
@@ -78,6 +81,12 @@ func renderOne(a lease.Action) string {
 			return fmt.Sprintf("sync and read %s", a.Slot)
 		}
 		return fmt.Sprintf("read %s", a.Slot)
+	case lease.ReadLives:
+		text := []string{"lives"}
+		for _, who := range a.Who {
+			text = append(text, who.SID)
+		}
+		return strings.Join(text, " ")
 	case lease.ReadGroup:
 		return "group"
 	case lease.Take:
@@ -168,6 +177,12 @@ func relieving(sid string, read lease.SlotRead) lease.SlotRead {
 }
 
 func beat(sid string, version int32) lease.Beat { return lease.Beat{SID: sid, Version: version} }
+
+// gave answers ReadLives: the sign of life of an instance was written by a transaction; 0 means that it does not exist.
+func gave(sid string, zxid int64) lease.LivesRead {
+	who := lease.Member{SID: sid, Incarnation: sid + "1"}
+	return lease.LivesRead{Outcome: lease.Done, Lives: map[lease.Member]lease.Life{who: {Exists: zxid > 0, Mzxid: zxid}}}
+}
 
 // group answers the latest ReadGroup: "me" and these are live.
 func group(sids ...string) lease.GroupRead {

@@ -20,6 +20,7 @@ type server struct {
 	sessions map[int64]*session     // of the owner that a Take has relieved, by its transaction
 	taken    map[lease.Member]int64 // the latest Take
 	relieved map[lease.Member]int   // how often
+	signs    map[lease.Member]*sign // of life
 }
 
 // job is one slot. When it is deleted and submitted again, it begins a new life, in
@@ -55,7 +56,8 @@ const kept = 48
 
 func newServer(w *world) *server {
 	return &server{w: w, zxid: 100, jobs: make(map[lease.Slot]*job), lives: make(map[int64]int), sessions: make(map[int64]*session), taken: make(map[lease.Member]int64),
-		relieved: make(map[lease.Member]int), group: []groupState{{peers: map[string]lease.Peer{}}}}
+		relieved: make(map[lease.Member]int), signs: make(map[lease.Member]*sign),
+		group: []groupState{{peers: map[string]lease.Peer{}}}}
 }
 
 func (z *server) add(slot lease.Slot) *job {
@@ -226,20 +228,20 @@ type claim struct {
 	tickVersion int32
 }
 
-// claim applies c and checks the guarantees of claims.
-func (z *server) claim(c claim) lease.Outcome {
+// claim applies c and checks the guarantees of claims. It is a heartbeat.
+func (z *server) claim(c claim) lease.Claimed {
 	z.zxid++
 	j := z.jobs[c.slot]
 	rec := j.now()
 	sameAlive := rec.Exists && rec.Version == c.version
 	// Versions restart when a job is submitted again; the existence of the claimant's
 	// heartbeat node distinguishes the lives of the job.
-	_, beating := beatOf(rec, c.member.SID)
+	beat, beating := beatOf(rec, c.member.SID)
 	if !sameAlive && z.w.mutant != claimsWithoutAlive || !beating && z.w.mutant < claimsWithoutAlive {
-		return lease.Refused
+		return lease.Claimed{Outcome: lease.Refused}
 	}
 	if !rec.Exists || j.tickVersion != c.tickVersion {
-		return lease.Refused
+		return lease.Claimed{Outcome: lease.Refused}
 	}
 	if by, twice := j.claimed[c.tick]; twice {
 		z.w.failf(c.slot, "(2) tick %d claimed by %s and by %s", c.tick, by, c.member.SID)
@@ -251,7 +253,67 @@ func (z *server) claim(c claim) lease.Outcome {
 	j.claimed[c.tick] = c.member.SID
 	j.tick, j.open = c.tick, true
 	j.tickVersion++
-	return lease.Done
+	if beating && z.w.mutant != claimsBesideBeat {
+		beat++
+		rec.Beats = with(rec.Beats, lease.Beat{SID: c.member.SID, Version: beat, Mzxid: z.zxid})
+		z.put(j, rec)
+	}
+	return lease.Claimed{Outcome: lease.Done, Version: beat, Mzxid: z.zxid}
+}
+
+// sign is a node with an instance's sign of life and its earlier states, newest last.
+type sign struct {
+	history []signState
+	of      *session
+}
+
+type signState struct {
+	zxid   int64
+	exists bool
+}
+
+// sign writes a sign of life, in the session that has created its node.
+func (z *server) sign(who lease.Member, s *session) {
+	z.zxid++
+	n := z.signs[who]
+	if n == nil {
+		n = &sign{}
+		z.signs[who] = n
+	}
+	if n.of == nil {
+		n.of = s
+	}
+	n.put(signState{z.zxid, true})
+}
+
+// unsign removes a sign of life with its session.
+func (z *server) unsign(who lease.Member, s *session) {
+	if n := z.signs[who]; n != nil && n.of == s {
+		z.zxid++
+		n.of = nil
+		n.put(signState{z.zxid, false})
+	}
+}
+
+func (n *sign) put(now signState) {
+	if len(n.history) >= 2*kept {
+		n.history = slices.Clone(n.history[kept:])
+	}
+	n.history = append(n.history, now)
+}
+
+// signAt is a sign of life as a reading sees it.
+func (z *server) signAt(who lease.Member, view int64) lease.Life {
+	if n := z.signs[who]; n != nil {
+		for _, at := range slices.Backward(n.history) {
+			if at.zxid <= view && at.exists {
+				return lease.Life{Exists: true, Mzxid: at.zxid}
+			} else if at.zxid <= view {
+				break
+			}
+		}
+	}
+	return lease.Life{}
 }
 
 // finish writes the result of a run that was claimed under the token. It needs no ownership, but it is never written into

@@ -14,14 +14,15 @@ const (
 	releasesAnyVersion
 	claimsAnyVersion
 	claimsWithoutBeat
+	claimsBesideBeat // a claim is taken for a heartbeat, and writes none
 
 	relievesOpenRuns     // a take by rule (c) has no regard for an open run
-	relievesAnyTick      // its transaction does not check the tick record
+	relievesAnyTick      // its transaction checks neither the tick record nor the heartbeat, which a claim writes, too
 	relievesBesideBeat   // it leaves the owner's heartbeat
 	relievesWithoutProof // it has no node below the tick node
 
 	longLeases      // they last 1.25 sessions
-	hastySilence    // an owner is silent after half a session
+	hastySilence    // an owner is silent when it is read
 	rareBeats       // one heartbeat in a session
 	noSilence       // an owner never is silent
 	countsFromReply // a lease is counted from when the answer comes
@@ -43,6 +44,11 @@ func (w *tiny) told(k int, ev Event) Event {
 			ev.SentAt = w.instant(k)
 		}
 		return ev
+	case Claimed:
+		if w.set.breach == countsFromReply {
+			ev.SentAt = w.instant(k)
+		}
+		return ev
 	}
 	return ev
 }
@@ -57,13 +63,25 @@ func (w *tiny) twist(k int, ev Event) {
 	switch w.set.breach {
 	case hastySilence, noSilence:
 		if read, ok := ev.(SlotRead); ok && read.Outcome == Done {
-			by := w.length(k)
+			by := 2 * w.length(k)
 			if w.set.breach == noSilence {
 				by = -100 * w.length(k)
 			}
 			s.beatSince.at -= by
 			for sid, since := range s.beatSince.more {
 				s.beatSince.more[sid] = since - by
+			}
+			break
+		}
+		if read, ok := ev.(LivesRead); ok && read.Outcome == Done {
+			by := 2 * w.length(k)
+			if w.set.breach == noSilence {
+				by = -100 * w.length(k)
+			}
+			for who, l := range m.signs {
+				shifted := *l
+				shifted.since -= by
+				m.signs[who] = &shifted
 			}
 		}
 	case rareBeats:

@@ -33,6 +33,9 @@ type claimDone struct {
 	outcome Outcome
 	record  tickNode // as it is then
 	token   int64
+	sent    Instant
+	beat    int32 // version of the heartbeat after it
+	mzxid   int64 // of the heartbeat after it
 }
 
 func (claimTick) action() {}
@@ -57,7 +60,8 @@ type run struct {
 // mayClaim reports whether a host may claim a tick now: it runs one at a time.
 func (w *tiny) mayClaim(k int) bool {
 	h := &w.hosts[k]
-	return w.valid(k) && h.linked && !h.hung && h.claim.known && !h.run.going
+	holds := w.valid(k) || w.set.idle && h.up && h.lease.held
+	return holds && h.linked && !h.hung && h.claim.known && !h.run.going
 }
 
 // readTick reads what has to be known for a claim, as soon as there is a connection.
@@ -72,6 +76,10 @@ func (w *tiny) readTick(k int) {
 func (w *tiny) sendClaim(k int, kind claimKind) {
 	h := &w.hosts[k]
 	h.claim.underway, h.claim.known = true, false
+	if kind == claims {
+		w.step(k, Claiming{Slot: theJob})
+		h = &w.hosts[k]
+	}
 	w.send(k, claimTick{
 		kind: kind, token: h.lease.token, version: h.lease.version, tick: h.claim.record.claimed + 1, known: h.claim.record.version,
 	})
@@ -81,6 +89,9 @@ func (w *tiny) sendClaim(k int, kind claimKind) {
 // or because it has read the record again.
 func (w *tiny) claimDone(k int, ev claimDone) {
 	h := &w.hosts[k]
+	if ev.kind == claims {
+		w.step(k, Claimed{Slot: theJob, Outcome: ev.outcome, Version: ev.beat, Mzxid: ev.mzxid, SentAt: ev.sent})
+	}
 	if ev.kind == ends && ev.outcome == Unknown && !h.run.going {
 		h.run.stopped = true // it writes the result again
 	}
@@ -134,14 +145,14 @@ func (w *tiny) endRun(k int) {
 }
 
 // claim applies a claim and checks what is guaranteed of claims.
-func (w *tiny) claim(by Member, a claimTick) Event {
-	done := claimDone{kind: a.kind, outcome: Done, token: a.token}
+func (w *tiny) claim(by Member, a claimTick, sent Instant) Event {
+	done := claimDone{kind: a.kind, outcome: Done, token: a.token, sent: sent}
 	if a.kind == reads {
 		done.record = w.tick
 		return done
 	}
 	w.zxid++
-	_, beating := beatOf(w.rec, by.SID)
+	b, beating := beatOf(w.rec, by.SID)
 	guarded := a.kind != ends
 	switch {
 	case guarded && w.rec.Version != a.version && w.set.breach != claimsAnyVersion,
@@ -162,5 +173,12 @@ func (w *tiny) claim(by Member, a claimTick) Event {
 	}
 	w.tick = tickNode{claimed: tick, version: w.tick.version + 1, open: a.kind == claims, token: a.token}
 	done.record = w.tick
+	if a.kind == claims && beating {
+		if w.set.breach != claimsBesideBeat {
+			b.Version, b.Mzxid = b.Version+1, w.zxid
+			w.rec.Beats = with(w.rec.Beats, b)
+		}
+		done.beat, done.mzxid = b.Version, w.zxid
+	}
 	return done
 }

@@ -23,6 +23,7 @@ func (m *Machine) clone() *Machine {
 	then.byName, then.out = nil, nil
 	then.past.moments = slices.Clone(m.past.moments)
 	then.dirty, then.skipped, then.suspects = maps.Clone(m.dirty), maps.Clone(m.skipped), maps.Clone(m.suspects)
+	then.signs, then.asked = maps.Clone(m.signs), maps.Clone(m.asked)
 	return &then
 }
 
@@ -146,6 +147,9 @@ func (s *scribe) world() {
 	s.record(w.rec)
 	for k := range w.set.hosts {
 		s.int(int64(w.nodes[k]))
+		for _, at := range w.lives[k] {
+			s.zxid(at)
+		}
 		s.host(k)
 	}
 	if w.set.faults.claims > 0 {
@@ -271,7 +275,13 @@ func (s *scribe) wire(k int, r wire) {
 		s.int(4)
 		s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
 		if underway {
+			s.flag(len(a.Beats) > 0)
 			s.beat(sidOf(k), a.Beats[theJob])
+		}
+	case ReadLives:
+		s.int(12)
+		for _, who := range a.Who {
+			s.text(who.Incarnation)
 		}
 	case Release:
 		s.int(5)
@@ -289,6 +299,9 @@ func (s *scribe) wire(k int, r wire) {
 	case claimTick:
 		s.int(7)
 		s.int(int64(a.kind))
+		if a.kind == claims {
+			s.ago(r.sent.Elapsed, s.w.instant(k).Elapsed, s.w.length(k))
+		}
 		s.zxid(a.token)
 		s.version(a.version)
 		s.int(a.tick)
@@ -374,6 +387,11 @@ func (s *scribe) event(k int, ev Event) {
 		s.int(12)
 		s.int(int64(ev.outcome))
 		s.int(int64(ev.kind))
+		if ev.kind == claims {
+			s.ago(ev.sent.Elapsed, now.Elapsed, s.w.length(k))
+			s.beat(sidOf(k), ev.beat)
+			s.zxid(ev.mzxid)
+		}
 		s.zxid(ev.token)
 		s.tick(ev.record)
 	case proved:
@@ -392,6 +410,10 @@ func (s *scribe) event(k int, ev Event) {
 		s.int(18)
 	case Leapt:
 		s.int(19)
+	case LivesRead:
+		s.int(20)
+		s.int(int64(ev.Outcome))
+		s.lives(ev.Lives)
 	default:
 		panic("no such event")
 	}
@@ -434,6 +456,11 @@ func (s *scribe) machine(k int) {
 				s.int(int64(skip.lasts / oneMoment))
 				s.zxid(skip.at)
 			}
+			_, asked := m.asked[who]
+			l := m.signs[who]
+			if s.flag(asked, l != nil); l != nil {
+				s.sign(k, who, l)
+			}
 		}
 	}
 	if m.connected {
@@ -455,9 +482,24 @@ func (s *scribe) moments(k int, all []moment) {
 		}
 	}
 	look(s.w.rec)
+	for other := range s.w.set.hosts {
+		for incarnation, at := range s.w.lives[other] {
+			l := s.w.hosts[k].machine.signs[Member{sidOf(other), incarnations[other][incarnation]}]
+			if at > 0 && other != k && (l == nil || l.Mzxid != at) { // what is known already is not older by another reading
+				oldest = min(oldest, at)
+			}
+		}
+	}
 	for _, ev := range s.w.hosts[k].in {
 		if ev, reads := ev.(SlotRead); reads {
 			look(ev.Record)
+		}
+		if ev, reads := ev.(LivesRead); reads {
+			for _, read := range ev.Lives {
+				if read.Exists {
+					oldest = min(oldest, read.Mzxid)
+				}
+			}
 		}
 	}
 	for len(all) > 1 && (all[0].zxid < oldest || now.Mono-all[1].mono >= limit) {
@@ -483,7 +525,7 @@ func (s *scribe) slot(k int, o *slot) {
 		return // deleted
 	}
 	now, limit := s.w.instant(k), s.longAgo(k)
-	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.known, o.behind, o.mine != nil)
+	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.claiming, o.crossed, o.known, o.behind, o.mine != nil)
 	s.int(int64(o.op))
 	epoch := s.w.hosts[k].machine.epoch
 	if o.op == taking {
@@ -493,6 +535,10 @@ func (s *scribe) slot(k int, o *slot) {
 		s.zxid(o.beatToken)
 		s.flag(o.beatEpoch == epoch)
 		s.ago(s.w.hosts[k].machine.leaptAt, now.Elapsed, s.w.length(k))
+	}
+	if o.claiming {
+		s.zxid(o.claimToken)
+		s.flag(o.claimEpoch == epoch)
 	}
 	m := s.w.hosts[k].machine
 	if m.connected {
@@ -527,7 +573,7 @@ func (s *scribe) slot(k int, o *slot) {
 		s.version(h.version)
 		s.beat(s.w.member(k).SID, h.beat)
 		s.left(h.until, now.Elapsed)
-		s.flag(h.gained, h.leaving)
+		s.flag(h.gained, h.leaving, h.doubtful)
 		s.text(h.offer)
 	}
 }

@@ -274,7 +274,7 @@ func (w *tiny) do(m simkit.Move) {
 	case arrive:
 		r := h.out[0]
 		h.out, h.session.silent = h.out[1:], 0
-		h.in = append(slices.Clip(h.in), w.apply(k, w.member(k), r))
+		w.hand(k, w.apply(k, w.member(k), r))
 	case arriveLate, arriveOld, expire, expireOld:
 		w.serve(k, m.Kind)
 	case beatTimer:
@@ -304,6 +304,14 @@ func (w *tiny) do(m simkit.Move) {
 		w.endRun(k)
 	default:
 		w.fault(k, m)
+	}
+	w.tellBusy(k)
+}
+
+// hand gives a host an answer, if there is one.
+func (w *tiny) hand(k int, ev Event) {
+	if h := &w.hosts[k]; ev != nil {
+		h.in = append(slices.Clip(h.in), ev)
 	}
 }
 
@@ -353,7 +361,11 @@ func (w *tiny) start(k int) {
 	h.up, h.incarnation, h.linked = true, h.incarnation+1, true
 	h.session = session{of: h.incarnation, alive: true}
 	w.logf("%s starts", w.name(k))
-	h.machine = New(Config{Self: w.member(k), SyncPeriod: time.Duration(w.set.sync) * oneMoment})
+	cfg := Config{Self: w.member(k), SyncPeriod: time.Duration(w.set.sync) * oneMoment}
+	if w.set.idle {
+		cfg.IdleBeat = -1
+	}
+	h.machine = New(cfg)
 	h.machine.Step(w.instant(k), w.submitted())
 }
 
@@ -391,7 +403,7 @@ func (w *tiny) connection(k int, kind int8) {
 		h.noticed = true
 		h.in = slices.Clip(h.in)
 		for _, r := range h.out {
-			h.in = append(h.in, w.unknown(r))
+			w.hand(k, w.unknown(r))
 			if h.session.alive && r.mayComeLate() {
 				h.session.late = append(slices.Clip(h.session.late), r)
 			}
@@ -451,7 +463,7 @@ func (w *tiny) fault(k int, m simkit.Move) {
 		if m.Arg == 1 {
 			w.apply(k, w.member(k), r)
 		}
-		h.in = append(slices.Clip(h.in), w.unknown(r))
+		w.hand(k, w.unknown(r))
 	case leap:
 		w.left.leaps--
 		w.logf("the clock of %s leaps", w.name(k))

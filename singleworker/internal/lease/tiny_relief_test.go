@@ -116,6 +116,9 @@ func (w *tiny) prove(k int, by Member, r wire) Event {
 			w.zxid++
 			return relieved{refused}
 		}
+		if w.set.breach == relievesAnyTick {
+			a.take.Remove = w.rec.Beats
+		}
 		if w.set.breach == relievesBesideBeat {
 			a.take.Remove = nil
 		}

@@ -18,6 +18,7 @@ func (w *tiny) serve(k int, kind int8) {
 		if w.proofs[k] == s.of {
 			w.proofs[k] = 0
 		}
+		w.lives[k][s.of] = 0
 		*s = session{}
 		return
 	}
@@ -36,6 +37,9 @@ func (w *tiny) serve(k int, kind int8) {
 // apply carries out a request and returns the answer.
 func (w *tiny) apply(k int, by Member, r wire) Event {
 	ev := w.answer(k, by, r)
+	if ev == nil {
+		return nil
+	}
 	w.logf("%s: %v", by.Incarnation, say{ev})
 	return ev
 }
@@ -60,7 +64,20 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 		}
 		return w.take(by, a, r.sent)
 	case SendBeats:
+		w.zxid++
+		w.lives[k][slices.Index(incarnations[k][:], by.Incarnation)] = w.zxid
+		if len(a.Beats) == 0 {
+			return nil // nobody waits for it
+		}
 		return w.beat(by, a, r.sent)
+	case ReadLives:
+		read := LivesRead{Outcome: Done, Lives: make(map[Member]Life)}
+		for _, who := range a.Who {
+			other := int(who.SID[0] - 'a')
+			at := w.lives[other][slices.Index(incarnations[other][:], who.Incarnation)]
+			read.Lives[who] = Life{Exists: at > 0, Mzxid: at}
+		}
+		return read
 	case Release:
 		return w.release(by, a)
 	case Yield:
@@ -71,7 +88,7 @@ func (w *tiny) answer(k int, by Member, r wire) Event {
 		}
 		return YieldDone{Slot: theJob}
 	case claimTick:
-		return w.claim(by, a)
+		return w.claim(by, a, r.sent)
 	}
 	return w.prove(k, by, r)
 }
@@ -86,13 +103,18 @@ func (w *tiny) unknown(r wire) Event {
 	case Take:
 		return TakeDone{Slot: theJob, SentAt: r.sent}
 	case SendBeats:
+		if len(a.Beats) == 0 {
+			return nil
+		}
 		return BeatDone{Slot: theJob, SentAt: r.sent}
+	case ReadLives:
+		return LivesRead{}
 	case Release:
 		return ReleaseDone{Slot: theJob}
 	case Yield:
 		return YieldDone{Slot: theJob}
 	case claimTick:
-		return claimDone{kind: a.kind, token: a.token}
+		return claimDone{kind: a.kind, token: a.token, sent: r.sent}
 	case prove:
 		return proved{take: a.take}
 	case inspect:
@@ -115,13 +137,15 @@ func askedFor(ev Event) (r wire, answers bool) {
 	case TakeDone:
 		return wire{ask: Take{Slot: theJob}, sent: ev.SentAt}, true
 	case BeatDone:
-		return wire{ask: SendBeats{}, sent: ev.SentAt}, true
+		return wire{ask: SendBeats{Beats: map[Slot]int32{theJob: 0}}, sent: ev.SentAt}, true
+	case LivesRead:
+		return wire{ask: ReadLives{}}, true
 	case ReleaseDone:
 		return wire{ask: Release{Slot: theJob}}, true
 	case YieldDone:
 		return wire{ask: Yield{Slot: theJob}}, true
 	case claimDone:
-		return wire{ask: claimTick{kind: ev.kind, token: ev.token}}, true
+		return wire{ask: claimTick{kind: ev.kind, token: ev.token}, sent: ev.sent}, true
 	case proved:
 		return wire{ask: prove{ev.take}}, true
 	case inspected:
@@ -195,7 +219,6 @@ func (w *tiny) take(by Member, a Take, sent Instant) TakeDone {
 }
 
 func (w *tiny) beat(by Member, a SendBeats, sent Instant) Event {
-	w.zxid++
 	b, exists := beatOf(w.rec, by.SID)
 	if !exists || b.Version != a.Beats[theJob] {
 		return BeatDone{Slot: theJob, Outcome: Refused, SentAt: sent}
@@ -222,7 +245,7 @@ func (w *tiny) release(by Member, a Release) Event {
 // mayComeLate reports whether a request can still change something after its connection is broken.
 func (r wire) mayComeLate() bool {
 	switch a := r.ask.(type) {
-	case ReadSlot, ReadGroup, inspect:
+	case ReadSlot, ReadLives, ReadGroup, inspect:
 		return false
 	case claimTick:
 		return r.fate == underway && a.kind != reads

@@ -23,6 +23,7 @@ type tinySetup struct {
 	faults  faults
 	breach  breach
 	blind   bool // it does not matter whose leases are valid, but only who runs
+	idle    bool // a slot without a run has no heartbeats, and its owner no lease
 }
 
 // faults are how often something may still happen.
@@ -70,9 +71,10 @@ type tiny struct {
 	now  int // moments
 
 	zxid  int64
-	rec   Record  // of the slot
-	born  int64   // the transaction that submitted the job
-	nodes [3]int8 // the incarnation of each host that has an ephemeral node; 0: none
+	rec   Record      // of the slot
+	born  int64       // the transaction that submitted the job
+	nodes [3]int8     // the incarnation of each host that has an ephemeral node; 0: none
+	lives [3][4]int64 // of each host's incarnations, the transaction that wrote its sign of life last; 0: it does not exist
 	tick  tickNode
 	// proofs are the nodes below the tick node, as nodes; reliefs are the transactions that took the slot by rule (c).
 	proofs  [3]int8
@@ -225,7 +227,8 @@ func (w *tiny) Failure() string { return w.failure }
 func (w *tiny) Settled() bool {
 	for k := range w.set.hosts {
 		if w.rec.Owner == w.member(k) {
-			return w.valid(k) && !w.hosts[k].hung && !w.hosts[k].draining && len(w.rec.Beats) == 1 && w.rec.Beats[0].SID == sidOf(k)
+			holds := w.valid(k) || w.set.idle && w.hosts[k].lease.held
+			return holds && !w.hosts[k].hung && !w.hosts[k].draining && len(w.rec.Beats) == 1 && w.rec.Beats[0].SID == sidOf(k)
 		}
 	}
 	return false
@@ -265,6 +268,8 @@ func (w *tiny) step(k int, ev Event) {
 		h.acked = max(h.acked, ev.Mzxid)
 	case BeatDone:
 		h.acked = max(h.acked, ev.Mzxid)
+	case Claimed:
+		h.acked = max(h.acked, ev.Mzxid)
 	case claimDone:
 		w.logf("%s: %v", w.name(k), say{ev})
 		w.claimDone(k, ev)
@@ -284,6 +289,18 @@ func (w *tiny) step(k int, ev Event) {
 	w.cancelRun(k)
 	if _, again := ev.(Opened); again {
 		w.readTick(k)
+	}
+}
+
+// tellBusy tells a host's machine whether a run of the slot is in progress, or is about to be, in a world in which that matters.
+func (w *tiny) tellBusy(k int) {
+	h := &w.hosts[k]
+	if !h.up || !w.set.idle {
+		return
+	}
+	busy := h.claim.underway || h.run.going || h.run.stopped
+	if s := h.machine.slots[theJob]; s != nil && s.busy != busy {
+		w.step(k, Busy{Slot: theJob, Busy: busy})
 	}
 }
 
@@ -313,6 +330,11 @@ func (w *tiny) act(k int, a Action) {
 		h.lease = ownLease{}
 	case Take:
 		w.sendTake(k, a)
+	case SendBeats:
+		// Nobody looks for the sign of life of an instance that owns nothing, and without one, rule (b) allows more.
+		if len(a.Beats) > 0 || h.lease.held {
+			w.send(k, a)
+		}
 	default:
 		w.send(k, a)
 	}
@@ -334,7 +356,7 @@ func (w *tiny) send(k int, a Action) {
 	case !h.noticed:
 		r.fate = void
 	default:
-		h.in = append(slices.Clip(h.in), w.unknown(r))
+		w.hand(k, w.unknown(r))
 		return
 	}
 	w.logf("sends %v", say{a})

@@ -33,11 +33,29 @@ const (
 	knowsNoSessions           // nobody knows the session timeouts of the others
 	readsBeatsAsOld           // a heartbeat is read as written long ago, whenever it was
 	relievesOpenRuns          // an owner is relieved although a run is open
-	relievesAnyTick           // it is relieved whatever became of the tick record since it was read
+	relievesAnyTick           // it is relieved whatever became of the tick record and of its heartbeat since they were read
 	relievesBesideBeat        // it is relieved and keeps its heartbeat
+	claimsBesideBeat          // a claim renews the lease and leaves the heartbeat as it is
 	claimsWithoutAlive        // a claim checks neither the owner record nor the own heartbeat
 	claimsWithoutBeat         // a claim checks the owner record's version alone
 )
+
+// idling is when slots without a run get heartbeats.
+type idling int
+
+const (
+	never  idling = iota
+	turns         // in turn
+	always        // in each round
+)
+
+// idleBeat is the configuration for it.
+func (p profile) idleBeat(session time.Duration) time.Duration {
+	return [...]time.Duration{never: -1, turns: 0, always: session / 4}[p.idling]
+}
+
+// keepsLeases reports whether a slot without a run has a valid lease at all times: four slots of an instance get a heartbeat in each round.
+func (p profile) keepsLeases() bool { return p.idling == always || p.idling == turns && p.slots <= 4 }
 
 // profile is the random configuration of one run, determined by the seed.
 type profile struct {
@@ -56,6 +74,7 @@ type profile struct {
 	weighted         bool // the instances' weights differ
 	unlike           bool // the instances' session timeouts differ
 	groups           int  // of slots; 0: none
+	idling           idling
 	drains           bool
 	overdueEvery     time.Duration // mean; 0: never
 	noise            time.Duration // how long faults occur
@@ -118,6 +137,7 @@ type world struct {
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{seed: seed, mutant: m, rng: rand.New(rand.NewPCG(seed, 1)), settled: make(map[lease.Slot]bool)}
 	w.profile = drawProfile(w.rng)
+	w.idling = []idling{never, never, turns, always}[rand.New(rand.NewPCG(seed, 4)).IntN(4)]
 	w.groups = max(0, rand.New(rand.NewPCG(seed, 2)).IntN(6)-2)
 	if own := rand.New(rand.NewPCG(seed, 3)); own.IntN(3) > 0 || m != sound {
 		w.overdueEvery = sessionTimeout / time.Duration(1+own.IntN(8))

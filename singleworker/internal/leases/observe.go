@@ -13,6 +13,8 @@ type Change struct {
 	Slot  lease.Slot
 	Token int64
 	Until time.Time
+	// Closed: it cannot be renewed any more.
+	Closed bool
 }
 
 type observerKey struct{}
@@ -47,5 +49,5 @@ func (t *Table) notify(l *Lease) {
 	if l.ended == nil {
 		until = until.Add(l.until - t.clock.Now().Elapsed)
 	}
-	t.observer(Change{Slot: l.Slot, Token: l.Token, Until: until})
+	t.observer(Change{Slot: l.Slot, Token: l.Token, Until: until, Closed: l.ended != nil})
 }

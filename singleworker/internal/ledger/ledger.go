@@ -18,7 +18,7 @@ type Rule string
 // transaction is counted as not judged.
 const (
 	// Owner: an owner record names only the instance that wrote it. It is taken from another one only
-	// if that incarnation's node is gone, or was gone since its last heartbeat, or that is a session timeout old;
+	// if that incarnation's node is gone, or was gone since its last heartbeat, or that and its sign of life are a session timeout old;
 	// and nobody else ends an ownership before. Of a job that runs on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
 	// Claim: no tick is claimed twice but by a further attempt at it, after one that

@@ -15,6 +15,7 @@ import (
 type Model struct {
 	Jobs      map[string]*Job         // by slot; also a sharded job, which is not a slot itself
 	Instances map[string]Member       // by id: those whose ephemeral node is there
+	Lives     map[string]Life         // by incarnation
 	Orders    map[string]zkrec.Order  // by id: of whom operators want that it own nothing
 	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
 
@@ -62,11 +63,18 @@ type Beat struct {
 	Time time.Time
 }
 
+// Life is the sign of life of an incarnation.
+type Life struct {
+	Beat
+
+	Gap time.Duration // between the last two
+}
+
 // NewModel returns the model of an empty tree.
 func NewModel(tree zkrec.Tree) *Model {
 	return &Model{
 		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]time.Duration),
-		Orders: make(map[string]zkrec.Order), tree: tree, shards: make(map[string]map[string]*Job),
+		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), tree: tree, shards: make(map[string]map[string]*Job),
 	}
 }
 
@@ -80,6 +88,7 @@ func (m *Model) Apply(txn *txnlog.Txn) {
 		for sid, member := range m.Instances { // an old log does not list the nodes
 			if member.Session == txn.Session {
 				delete(m.Instances, sid)
+				delete(m.Lives, member.Incarnation)
 			}
 		}
 	case txnlog.Write, txnlog.Other:
@@ -174,6 +183,15 @@ const (
 )
 
 func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
+	if incarnation, is := strings.CutPrefix(op.Path, m.tree.Lives()+"/"); is {
+		before, known := m.Lives[incarnation]
+		now := Life{Beat: Beat{txn.Zxid, txn.At()}}
+		if known {
+			now.Gap = now.Time.Sub(before.Time)
+		}
+		m.Lives[incarnation] = now
+		return
+	}
 	name, node, rest, ok := m.Split(op.Path)
 	switch {
 	case !ok:
@@ -291,6 +309,10 @@ func hasSlot(spec *zkrec.Spec, slot string) bool {
 }
 
 func (m *Model) deleted(op *txnlog.Op) {
+	if incarnation, is := strings.CutPrefix(op.Path, m.tree.Lives()+"/"); is {
+		delete(m.Lives, incarnation)
+		return
+	}
 	job, node, rest, ok := m.Split(op.Path)
 	j := m.Jobs[job]
 	switch {

@@ -59,7 +59,7 @@ func (l *Ledger) judgeOwner(j *Job, t *touch) {
 func (l *Ledger) alive(t *touch) string {
 	old := t.before.Owner
 	member, lives := l.model.Instances[old.SID]
-	last := Beat{t.before.Token, t.before.Since} // of the adoption
+	last, sign := Beat{t.before.Token, t.before.Since}, "heartbeat" // of the adoption
 	if t.beat.Zxid > last.Zxid {
 		last = t.beat
 	}
@@ -67,10 +67,17 @@ func (l *Ledger) alive(t *touch) string {
 	if !lives || member.Incarnation != old.Incarnation || member.Czxid > last.Zxid {
 		return ""
 	}
-	age, timeout := l.txn.At().Sub(last.Time), time.Duration(member.SessionTimeout)
+	timeout := time.Duration(member.SessionTimeout)
 	if taker, known := l.writer(); known {
 		timeout = max(timeout, time.Duration(l.model.Instances[taker].SessionTimeout))
 	}
+	// A slot without a run has a heartbeat once a minute. Whether its owner hangs is told by the sign of life, unless that has come only
+	// just after a long silence, which the taker may have seen.
+	life := l.model.Lives[old.Incarnation]
+	if life.Zxid > last.Zxid && life.Gap < timeout {
+		last, sign = life.Beat, "sign of life"
+	}
+	age := l.txn.At().Sub(last.Time)
 	if timeout == 0 || txnlog.Epoch(last.Zxid) != txnlog.Epoch(l.txn.Zxid) {
 		l.counts.Unjudged++ // how old the heartbeat is cannot be told
 		return ""
@@ -78,7 +85,7 @@ func (l *Ledger) alive(t *touch) string {
 	if age >= timeout {
 		return ""
 	}
-	return "whose node is there and whose last heartbeat, zxid " + hex(last.Zxid) + ", is " + age.String() +
+	return "whose node is there and whose last " + sign + ", zxid " + hex(last.Zxid) + ", is " + age.String() +
 		" old, less than the session timeout of " + timeout.String()
 }
 

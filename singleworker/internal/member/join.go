@@ -34,10 +34,12 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 // instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
 	conn, tree := e.loop.Conn, e.loop.Tree
-	if err := conn.EnsureRoot(ctx, tree.Instances()); err != nil {
-		return err
+	for _, root := range []string{tree.Instances(), tree.Lives()} {
+		if err := conn.EnsureRoot(ctx, root); err != nil {
+			return err
+		}
 	}
-	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
+	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
 // Appear creates the ephemeral node, which makes this instance part of the group, and returns what it

@@ -56,10 +56,14 @@ func (o *Owner) Guard(slot string, token int64) (Guard, error) {
 	return g, nil
 }
 
+// heartbeatAt is the operation of a guard that is about the heartbeat.
+const heartbeatAt = 1
+
 // GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's spec.
 // What is decided under one spec must not be written under the next: so a tick has one number of
-// shards, and a job that was paused begins no run. In latch mode this instance must lead, too.
-func (o *Owner) GuardClaim(slot string, token int64, specVersion int32) (Guard, error) {
+// shards, and a job that was paused begins no run. In latch mode this instance must lead, too. If the decision opens a run, the
+// heartbeat is written, whatever its version: that nobody else has it is shown by the owner record. Call Pulse.Claiming and Pulse.Claimed then.
+func (o *Owner) GuardClaim(slot string, token int64, specVersion int32, opens bool) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {
 		return g, err
@@ -68,8 +72,8 @@ func (o *Owner) GuardClaim(slot string, token int64, specVersion int32) (Guard, 
 	if !leads {
 		return g, ErrNotLeader
 	}
-	if err := o.owned[slot].Lease.Err(); err != nil {
-		return g, err
+	if opens {
+		g.Ops[heartbeatAt] = o.Pulse.beatOp(slot)
 	}
 	g.add(ticks.ErrSpecChanged, zkconn.CheckOp(o.loop.Tree.Job(zkrec.JobOfSlot(slot)), specVersion))
 	if leader != "" {

@@ -43,8 +43,9 @@ type (
 // Config is what an Owner needs beside the rooms below it.
 type Config struct {
 	SyncPeriod time.Duration
-	MaxSlots   int // 0: no limit
-	Weight     int // 0: 1
+	IdleBeat   time.Duration // how often the heartbeat of a slot without a run is written at least
+	MaxSlots   int           // 0: no limit
+	Weight     int           // 0: 1
 	// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before this instance takes the slot
 	// from its owner.
 	Grace  time.Duration
@@ -53,6 +54,8 @@ type Config struct {
 
 // Owner owns slots.
 type Owner struct {
+	Pulse *Pulse
+
 	loop    *session.Loop
 	member  *member.Member
 	catalog *catalog.Catalog
@@ -90,12 +93,14 @@ type Ownership struct {
 
 // New returns an owner of nothing.
 func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *Owner {
-	return &Owner{
+	o := &Owner{
 		loop: loop, member: m, catalog: c, leases: cfg.Leases, grace: cfg.Grace, owned: make(map[string]*Ownership), origins: make(map[lease.Slot]Origin),
 		machine: lease.New(lease.Config{
-			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
+			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, IdleBeat: cfg.IdleBeat, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
 		}),
 	}
+	o.Pulse = &Pulse{o}
+	return o
 }
 
 // Owned is a slot's ownership, or nil.
@@ -136,8 +141,12 @@ func (o *Owner) Step(ev lease.Event) {
 	}
 	var slots []*reading
 	for _, action := range o.machine.Step(o.loop.Clock.Now(), ev) {
-		if read, is := action.(lease.ReadSlot); is {
-			slots = append(slots, &reading{slot: string(read.Slot), owner: read.Owner, sync: read.Sync})
+		switch a := action.(type) {
+		case lease.ReadSlot:
+			slots = append(slots, &reading{slot: string(a.Slot), owner: a.Owner, sync: a.Sync})
+			continue
+		case lease.Renewed:
+			o.leases.Renew(a.Slot, a.Until) // at once: a run may be about to begin
 			continue
 		}
 		o.loop.Defer(func() { o.do(action) })
@@ -162,12 +171,14 @@ func (o *Owner) SetBusy(slot string, busy bool) {
 // do carries out one action of the protocol.
 func (o *Owner) do(action lease.Action) {
 	switch a := action.(type) {
+	case lease.ReadLives:
+		o.Pulse.readLives(a)
 	case lease.ReadGroup:
 		o.readGroup(a)
 	case lease.Take:
 		o.take(a)
 	case lease.SendBeats:
-		o.sendBeats(a)
+		o.Pulse.send(a)
 	case lease.Release:
 		o.release(a)
 	case lease.Evict:
@@ -176,8 +187,6 @@ func (o *Owner) do(action lease.Action) {
 		o.yield(a)
 	case lease.Gained:
 		o.gained(a)
-	case lease.Renewed:
-		o.leases.Renew(a.Slot, a.Until)
 	case lease.Lost:
 		o.lost(a)
 	}

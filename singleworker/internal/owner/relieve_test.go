@@ -80,7 +80,7 @@ func TestOwnerIsRelieved(t *testing.T) {
 		if record, err := zkrec.ParseOwner(data); err != nil || record.Relieved != (zkrec.Member{SID: "b", Incarnation: "b-1"}) {
 			g.T.Errorf("the record names %+v as relieved, %v; want b", record.Relieved, err)
 		}
-		guard, err := a.Owner.GuardClaim("job", own.Token, a.Catalog.JobOf("job").Version)
+		guard, err := a.Owner.GuardClaim("job", own.Token, a.Catalog.JobOf("job").Version, false)
 		if err != nil {
 			g.T.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -73,25 +72,6 @@ func originOf(a lease.Take, before *lease.Machine) Origin {
 		return Offered
 	}
 	return Free
-}
-
-// sendBeats writes the heartbeats of all slots in as few transactions as possible.
-func (o *Owner) sendBeats(a lease.SendBeats) {
-	data := zkrec.EncodeBeat(o.loop.Clock.Wall())
-	slots := make([]lease.Slot, 0, len(a.Beats))
-	groups := make([][]zkconn.Op, 0, len(a.Beats))
-	for _, slot := range slices.Sorted(maps.Keys(a.Beats)) {
-		slots = append(slots, slot)
-		path := o.loop.Tree.Heartbeat(string(slot), o.member.ID())
-		groups = append(groups, []zkconn.Op{zkconn.SetOp(path, data, a.Beats[slot])})
-	}
-	o.loop.WriteAll(session.Beats, groups, func(i int, r session.Result) {
-		done := lease.BeatDone{Slot: slots[i], Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
-		if r.Err == nil {
-			done.Version, done.Mzxid = r.Stats[0].Version, r.Stats[0].Mzxid
-		}
-		o.Step(done)
-	})
 }
 
 func (o *Owner) release(a lease.Release) {

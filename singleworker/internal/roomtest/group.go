@@ -52,8 +52,10 @@ func InGroup(t *testing.T, test func(g *Group)) {
 		}
 		g.Editor = editor
 		t.Cleanup(editor.Close)
-		if err := editor.EnsureRoot(t.Context(), g.Tree.Instances()); err != nil {
-			t.Fatal(err)
+		for _, root := range []string{g.Tree.Instances(), g.Tree.Lives()} {
+			if err := editor.EnsureRoot(t.Context(), root); err != nil {
+				t.Fatal(err)
+			}
 		}
 		test(g)
 	})

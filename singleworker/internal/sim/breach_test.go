@@ -30,25 +30,27 @@ func has(r *zkdev.Request, op zkdev.Op, suffix string) bool {
 	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return o.Op == op && strings.HasSuffix(o.Path, suffix) })
 }
 
-// isClaim reports whether a transaction is a claim. A result checks less; what is checked a breach may have changed.
+// isClaim reports whether a transaction is a claim that opens a run: between two checks it writes a heartbeat. What is checked, and
+// which heartbeat, a breach may have changed.
 func isClaim(r *zkdev.Request) bool {
-	checks := 0
-	for _, op := range r.Ops {
-		if op.Op == zkdev.OpCheck {
-			checks++
+	for k := 2; k < len(r.Ops); k++ {
+		beat := r.Ops[k-1]
+		if r.Ops[k-2].Op == zkdev.OpCheck && beat.Op == zkdev.OpSetData && r.Ops[k].Op == zkdev.OpCheck &&
+			!strings.HasSuffix(beat.Path, "/tick") && !strings.HasSuffix(beat.Path, "/history") {
+			return has(r, zkdev.OpSetData, "/tick")
 		}
 	}
-	return checks == 3 && has(r, zkdev.OpSetData, "/tick")
+	return false
 }
 
-// silentOwner holds a's heartbeats back until b tries to take the job; they then arrive before b's
+// silentOwner holds a's heartbeats and signs of life back until b tries to take the job; they then arrive before b's
 // takeover does: it must be refused because of the heartbeat's version.
 func silentOwner(s *scene, b *breach) {
 	owner, taker := s.begin(&breach{}, b)
 	var reached atomic.Bool
 	delayed := make(chan struct{})
 	s.onMulti(owner, func(r *zkdev.Request) zkdev.Action {
-		if !reached.Load() && has(r, zkdev.OpSetData, "/alive/a") {
+		if !reached.Load() && (has(r, zkdev.OpSetData, "/alive/a") || s.isSignOfLife(r)) {
 			return zkdev.CutBefore()
 		}
 		return zkdev.Pass()
@@ -62,6 +64,11 @@ func silentOwner(s *scene, b *breach) {
 	})
 	s.await(delayed)
 	s.passOver(owner, session/2)
+}
+
+// isSignOfLife reports whether a transaction writes one.
+func (s *scene) isSignOfLife(r *zkdev.Request) bool {
+	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return strings.HasPrefix(o.Path, s.Tree().Lives()+"/") })
 }
 
 // await waits for what a scene is about.
@@ -162,6 +169,12 @@ func lateLeave(s *scene, b *breach) {
 	}
 	first := s.Start("a", swtest.Setup{Dial: b.dial, Configure: func(cfg *singleworker.Config) { s.listen("a", &cfg.Hooks) }})
 	time.Sleep(session)
+	s.onMulti(first, func(r *zkdev.Request) zkdev.Action { // a client that writes reads nothing older from then on
+		if s.isSignOfLife(r) {
+			return zkdev.Refuse(zkdev.NoAuth)
+		}
+		return zkdev.Pass()
+	})
 	first.Client.Lag(100 * session)
 	s.forced = append(s.forced, forced{time.Now(), map[string]bool{"a": true}})
 	if err := s.Delete(s.t.Context(), s.Tree().Instance("a")); err != nil {
@@ -209,7 +222,7 @@ func blind(op zkdev.Op, suffix string) func(zkdev.Op, string, int32) (string, in
 
 // claim makes claims check no owner.
 func claim(op zkdev.Op, path string, version int32) (string, int32) {
-	if op == zkdev.OpCheck {
+	if op == zkdev.OpCheck || op == zkdev.OpSetData && strings.Contains(path, "/alive/") {
 		return "/", -1
 	}
 	return path, version
@@ -241,7 +254,12 @@ func TestBreaches(t *testing.T) {
 		{"changes of an instance's node without a version", lateLeave, "* * * * * ?", breach{check: node}, 1},
 		{"claim without a check of the leader's node", deposed, "* * * * * ?", breach{check: leader}, 11},
 		{"an alarm that is not raised", withoutHandler, "0 * * * * ?", breach{check: alarms}, 10},
-		{"a relief without the tick record's version", claimDuringRelief, "31 * * * * ?", breach{check: blind(zkdev.OpCheck, "/tick")}, 1},
+		{"a relief without the tick record's version", claimDuringRelief, "31 * * * * ?", breach{
+			check: func(op zkdev.Op, path string, version int32) (string, int32) { // a claim writes the heartbeat, too
+				path, version = blind(zkdev.OpCheck, "/tick")(op, path, version)
+				return blind(zkdev.OpDelete, "/alive/a")(op, path, version)
+			},
+		}, 1},
 		{"claim after a relief without any check", claimAfterRelief, "31 * * * * ?", breach{
 			check: func(op zkdev.Op, path string, version int32) (string, int32) {
 				path, version = claim(op, path, version)

@@ -102,14 +102,14 @@ func (w *world) tokens() map[string]int64 {
 // handler returns at once, and what is late by a second is a misfire.
 const settledWithin = 3 * time.Second
 
-// checkIdle verifies that the owner of a slot has its lease, and does its work.
+// checkIdle verifies that the owner of a slot knows it, and does its work.
 func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instance, rights []swtest.Right) {
 	now := time.Now()
 	owner := m.LiveOwner(j.Name)
 	if !slices.ContainsFunc(rights, func(r swtest.Right) bool {
-		return r.Instance.Name == owner && slices.Contains(live, r.Instance) && r.Job == j.Name && r.Token == j.Token && r.Until.After(now)
+		return r.Instance.Name == owner && slices.Contains(live, r.Instance) && r.Job == j.Name && r.Token == j.Token && !r.Closed
 	}) {
-		w.violate(violation{5, j.Name, now, fmt.Sprintf("%q owns it with %d, and does not believe that it has a lease", owner, j.Token)})
+		w.violate(violation{5, j.Name, now, fmt.Sprintf("%q owns it with %d, and does not know it", owner, j.Token)})
 	}
 	if len(j.Requests) > 0 {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are ignored: %v; it is at %+v", j.Requests, j.Tick)})

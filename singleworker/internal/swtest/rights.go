@@ -14,6 +14,7 @@ type Right struct {
 	Job         string
 	Token       int64
 	From, Until time.Time
+	Closed      bool // otherwise its owner has the slot, and may have another lease of it with its next claim
 }
 
 // Rights lists the leases so far, in the order of their beginnings. Those of instances that live
@@ -38,6 +39,9 @@ func (i *Instance) rightChanged(changed leases.Change) {
 	}
 	job := string(changed.Slot)
 	r := i.rights[job]
+	if r != nil && r.Token == changed.Token {
+		r.Closed = changed.Closed
+	}
 	switch {
 	case r != nil && r.Token == changed.Token && !r.Until.Before(now): // renewed at its very end, it has not lapsed
 		r.Until = later(changed.Until, now)

@@ -14,6 +14,7 @@ const (
 	disabledNode  = job.Reserved + "disabled"
 	handlersNode  = job.Reserved + "handlers"
 	excludedNode  = job.Reserved + "excluded"
+	lifeNode      = job.Reserved + "life"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -115,6 +116,12 @@ func (t Tree) Instances() string { return t.root + "/" + instancesNode }
 
 // Instance is the ephemeral node of one running instance.
 func (t Tree) Instance(sid string) string { return t.Instances() + "/" + sid }
+
+// Lives is the parent of the instances' signs of life.
+func (t Tree) Lives() string { return t.root + "/" + lifeNode }
+
+// Life is the ephemeral node that an incarnation of an instance writes four times per session timeout.
+func (t Tree) Life(incarnation string) string { return t.Lives() + "/" + incarnation }
 
 // InstanceOf is the instance whose node a path is.
 func (t Tree) InstanceOf(path string) (sid string, ok bool) {

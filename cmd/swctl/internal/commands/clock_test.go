@@ -38,7 +38,7 @@ func TestMachineWhoseClockIsAllThereIs(t *testing.T) {
 		want int
 	}{{[]string{"list"}, 1}, {[]string{"next", "nightly"}, 1}, {[]string{"show", "nobody"}, 0}, {[]string{"list", "-o", "json"}, 0}} {
 		h.exec(c.line...)
-		if n := strings.Count(h.errs.String(), "swctl: no heartbeats of instances tell the group's time; times are by this machine's clock\n"); n != c.want {
+		if n := strings.Count(h.errs.String(), "swctl: no signs of life of instances tell the group's time; times are by this machine's clock\n"); n != c.want {
 			t.Errorf("%q says it %d times, want %d:\n%s", c.line, n, c.want, h.errs.String())
 		}
 	}

@@ -1,0 +1,39 @@
+package lease
+
+// claimSent notes that a claim is on its way: its heartbeat is written whatever the version. One that is sent before this instance's
+// node exists renews nothing, for by rule (a) others may take the slot until then, however recent its heartbeat is.
+func (m *Machine) claimSent(s *slot) {
+	if s == nil || s.mine == nil {
+		return
+	}
+	s.claiming, s.claimToken, s.claimEpoch = true, s.mine.token, m.epoch
+	if !m.connected {
+		s.claimEpoch = -1
+	}
+	s.crossed = s.beating
+}
+
+// claimDone renews the lease of a slot from before its claim was sent. That nobody had taken the slot by then is shown by the
+// version of the owner record, which a claim checks.
+func (m *Machine) claimDone(now Instant, ev Claimed) {
+	s := m.slots[ev.Slot]
+	if s == nil || !s.claiming {
+		return
+	}
+	s.claiming = false
+	m.forget(s)
+	if s.mine == nil || s.mine.token != s.claimToken || ev.Outcome == Refused {
+		return
+	}
+	if ev.Outcome == Unknown || s.claimEpoch != m.epoch {
+		s.mine.beat, s.mine.doubtful = noBeat, true
+		m.markDirty(s)
+		return
+	}
+	m.hear(now, ev.Mzxid)
+	s.mine.beat, s.mine.doubtful = max(s.mine.beat, ev.Version), false
+	if s.beating {
+		s.beatToken = 0 // whatever became of the heartbeat, the claim came after it
+	}
+	m.extend(s, ev.SentAt)
+}
