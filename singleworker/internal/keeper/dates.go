@@ -25,6 +25,7 @@ func (o *Overdue) isDatedAhead(job *catalog.Job) bool {
 // date corrects the times of a job's spec. Its node tells which of them it leaves out.
 func (o *Overdue) date(job *catalog.Job, known *watch) {
 	path, version, now := o.loop.Tree.Job(job.Name), job.Version, o.member.Clock.Now()
+	latest, _ := o.member.Clock.Latest() // known: the job is dated ahead
 	known.dated = true
 	o.loop.Async("date job", func(ctx context.Context) func() {
 		changed := false
@@ -32,7 +33,7 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 		if err == nil && stat.Version == version {
 			var spec zkrec.Spec
 			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
-				corrected := o.redated(spec, stat.Mtime, now).Encode()
+				corrected := redated(spec, stat.Mtime, now, latest).Encode()
 				if changed = !bytes.Equal(corrected, data); changed {
 					_, err = o.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, corrected, version))
 				}
@@ -52,16 +53,17 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 	})
 }
 
-// redated returns a spec with those of its times that have not come as if it had been written now. What it leaves out is when it was
-// written.
-func (o *Overdue) redated(spec zkrec.Spec, written, now time.Time) zkrec.Spec {
-	if !o.member.Clock.Ahead(written.UnixMilli()) {
+// redated returns a spec with those of its times that are after the latest one that a right clock can have given as if it had been written
+// now. What it leaves out is when it was written.
+func redated(spec zkrec.Spec, written, now, latest time.Time) zkrec.Spec {
+	ahead := func(ms int64) bool { return time.UnixMilli(ms).After(latest) }
+	if !ahead(written.UnixMilli()) {
 		spec = spec.WrittenAt(written)
 	}
-	if o.member.Clock.Ahead(spec.Since) {
+	if ahead(spec.Since) {
 		spec.Since = 0
 	}
-	if spec.Paused != nil && o.member.Clock.Ahead(spec.Paused.Since) {
+	if spec.Paused != nil && ahead(spec.Paused.Since) {
 		pause := *spec.Paused
 		pause.Since = 0
 		spec.Paused = &pause

@@ -135,12 +135,18 @@ func (c *Clock) Leaps() int {
 // time, and than that of this instance's own clock, by more than clocks may differ: ZooKeeper's was wrong then, and does not merely lag
 // behind now. Without a limit, a minute counts.
 func (c *Clock) Ahead(given int64) bool {
+	latest, known := c.Latest()
+	return known && time.UnixMilli(given).After(latest)
+}
+
+// Latest is the time after which Ahead finds times, if that is known: for who has to judge beside the loop.
+func (c *Clock) Latest() (at time.Time, known bool) {
 	limit := c.limit
 	if limit <= 0 {
 		limit = time.Minute
 	}
 	is, known := c.ahead()
-	return known && time.UnixMilli(given).Sub(c.member.loop.Clock.Wall().Add(max(0, -is.Low))) > limit
+	return c.member.loop.Clock.Wall().Add(max(0, -is.Low) + limit), known
 }
 
 // Watches reports whether this instance is one of the first few, by a hash, that watch a job. Those whose clocks are wrong do not
