@@ -46,10 +46,14 @@ func (m *Machine) livesRead(now Instant, ev LivesRead) {
 		m.look = true // what needs them asks again
 		return
 	}
+	latest := int64(0)
+	for _, read := range ev.Lives {
+		latest = max(latest, read.Mzxid)
+	}
+	m.hear(now, latest)
 	for who, read := range ev.Lives {
 		l := &life{Life: read, since: now.Mono, readMono: now.Mono, readAt: m.step}
 		if read.Exists {
-			m.hear(now, read.Mzxid)
 			l.since = m.past.before(now.Mono, read.Mzxid)
 		}
 		if before := m.signs[who]; before != nil && before.Life == read {

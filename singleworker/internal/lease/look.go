@@ -80,15 +80,12 @@ func (m *Machine) sample() {
 	for k, s := range slots {
 		if k < part {
 			m.markDirty(s)
+			m.askLife(m.livingOwner(s)) // in the same request: its neighbors may be unable to take its slots
 		}
 	}
-	ring := m.ring(neighbors)
-	for _, owner := range ring {
+	for _, owner := range m.ring(neighbors) {
 		m.askLife(owner)
 	}
-	// Others whose sign of life was read may hang by now, and their next neighbors may be unable to take their slots: an instance that
-	// reads an old heartbeat asks again.
-	maps.DeleteFunc(m.signs, func(who Member, l *life) bool { return !m.isLate(l) && !slices.Contains(ring, who) })
 }
 
 // ring returns the next n other owners in the order of their names, beginning behind this instance.

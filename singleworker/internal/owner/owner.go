@@ -140,10 +140,14 @@ func (o *Owner) Step(ev lease.Event) {
 		o.Lapse()
 	}
 	var slots []*reading
+	var lives []lease.Member
 	for _, action := range o.machine.Step(o.loop.Clock.Now(), ev) {
 		switch a := action.(type) {
 		case lease.ReadSlot:
 			slots = append(slots, &reading{slot: string(a.Slot), owner: a.Owner, sync: a.Sync})
+			continue
+		case lease.ReadLives:
+			lives = a.Who
 			continue
 		case lease.Renewed:
 			o.leases.Renew(a.Slot, a.Until) // at once: a run may be about to begin
@@ -151,8 +155,8 @@ func (o *Owner) Step(ev lease.Event) {
 		}
 		o.loop.Defer(func() { o.do(action) })
 	}
-	if len(slots) > 0 {
-		o.loop.Defer(func() { o.readSlots(slots) })
+	if len(slots)+len(lives) > 0 {
+		o.loop.Defer(func() { o.readSlots(slots, lives) })
 	}
 }
 
@@ -171,8 +175,6 @@ func (o *Owner) SetBusy(slot string, busy bool) {
 // do carries out one action of the protocol.
 func (o *Owner) do(action lease.Action) {
 	switch a := action.(type) {
-	case lease.ReadLives:
-		o.Pulse.readLives(a)
 	case lease.ReadGroup:
 		o.readGroup(a)
 	case lease.Take:

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of life; and reads the signs of others.
+// Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of life.
 type Pulse struct{ owner *Owner }
 
 // Claiming tells the protocol that a claim of the slot is about to be sent, which is a heartbeat.
@@ -78,25 +78,33 @@ func (p *Pulse) writeLife(data []byte) {
 	})
 }
 
-// readLives reads signs of life.
-func (p *Pulse) readLives(a lease.ReadLives) {
-	reads := make([]zkconn.Read, len(a.Who))
-	for i, who := range a.Who {
-		reads[i] = zkconn.Read{Path: p.owner.loop.Tree.Life(who.Incarnation)}
+// lives are signs of life that are read with slots, in their first request.
+type lives struct {
+	who   []lease.Member
+	reads []zkconn.Read
+	read  lease.LivesRead
+}
+
+func (o *Owner) livesOf(who []lease.Member) *lives {
+	l := &lives{who: who, read: lease.LivesRead{Lives: make(map[lease.Member]lease.Life, len(who))}}
+	for _, w := range who {
+		l.reads = append(l.reads, zkconn.Read{Path: o.loop.Tree.Life(w.Incarnation)})
 	}
-	p.owner.loop.Read(reads, func(results []zkconn.ReadResult) {
-		read := lease.LivesRead{Outcome: lease.Done, Lives: make(map[lease.Member]lease.Life, len(a.Who))}
-		for i, r := range results {
-			switch {
-			case r.Err == nil:
-				read.Lives[a.Who[i]] = lease.Life{Exists: true, Mzxid: r.Stat.Mzxid}
-			case errors.Is(r.Err, zkconn.ErrNoNode):
-				read.Lives[a.Who[i]] = lease.Life{}
-			default:
-				p.owner.loop.Log.Debug("sign of life not read", "path", reads[i].Path, "err", r.Err)
-				read.Outcome = lease.Unknown
-			}
+	return l
+}
+
+// take takes in what was read.
+func (l *lives) take(results []zkconn.ReadResult) {
+	l.read.Outcome = lease.Done
+	for i, r := range results {
+		switch {
+		case r.Err == nil:
+			l.read.Lives[l.who[i]] = lease.Life{Exists: true, Mzxid: r.Stat.Mzxid}
+		case errors.Is(r.Err, zkconn.ErrNoNode):
+			l.read.Lives[l.who[i]] = lease.Life{}
+		default:
+			l.read.Outcome = lease.Unknown
 		}
-		p.owner.Step(read)
-	})
+	}
+	l.reads = nil
 }

@@ -24,11 +24,17 @@ type reading struct {
 	ofOwner zkconn.Stat
 }
 
-// readSlots reads the slots of one step together: a group may have thousands.
-func (o *Owner) readSlots(asked []*reading) {
+// readSlots reads the slots of one step together, and signs of life: a group may have thousands.
+func (o *Owner) readSlots(asked []*reading, who []lease.Member) {
+	signs := o.livesOf(who)
 	o.loop.Async("read slots", func(ctx context.Context) func() {
-		slotReader{o.loop}.fetch(ctx, asked)
-		return func() { o.slotsRead(asked) }
+		slotReader{o.loop, signs}.fetch(ctx, asked)
+		return func() {
+			if len(who) > 0 {
+				o.Step(signs.read)
+			}
+			o.slotsRead(asked)
+		}
 	})
 }
 
@@ -46,7 +52,10 @@ func (o *Owner) slotsRead(read []*reading) {
 }
 
 // slotReader reads slots beside the loop.
-type slotReader struct{ loop *session.Loop }
+type slotReader struct {
+	loop  *session.Loop
+	lives *lives
+}
 
 // tornReads is how often a slot is read again that changed while it was read.
 const tornReads = 3
@@ -94,7 +103,12 @@ func (s slotReader) fetchRecords(ctx context.Context, slots []*reading) {
 			reads = append(reads, zkconn.Read{Path: tree.Heartbeat(r.slot, r.owner)})
 		}
 	}
+	slotsEnd := len(reads)
+	reads = append(reads, s.lives.reads...)
 	results := s.loop.Conn.ReadMany(ctx, reads)
+	if len(s.lives.reads) > 0 {
+		s.lives.take(results[slotsEnd:])
+	}
 	for _, r := range slots {
 		record := results[0]
 		results = results[1:]

@@ -73,7 +73,7 @@ func TestReadingIsOfOneMoment(t *testing.T) {
 					})
 					time.AfterFunc(500*time.Millisecond, func() { change(test.between) })
 				}
-				slots := slotReader{&session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}}
+				slots := slotReader{&session.Loop{Conn: conn, Tree: tree, Log: slog.New(slog.DiscardHandler)}, new(lives)}
 				r := &reading{slot: "job"}
 				if slots.fetch(t.Context(), []*reading{r}); r.err != nil {
 					t.Fatal(r.err)
@@ -119,7 +119,7 @@ func TestReadingAfterALag(t *testing.T) {
 			ops = append(ops, r.Op)
 			return zkdev.Pass()
 		})
-		slots := slotReader{&session.Loop{Conn: conn, Tree: zkrec.NewTree("group"), Log: slog.New(slog.DiscardHandler)}}
+		slots := slotReader{&session.Loop{Conn: conn, Tree: zkrec.NewTree("group"), Log: slog.New(slog.DiscardHandler)}, new(lives)}
 		read := []*reading{{slot: "a"}, {slot: "b", sync: true}, {slot: "c", sync: true}}
 		slots.fetch(t.Context(), read)
 		if want := []zkdev.Op{zkdev.OpSync, zkdev.OpSetWatches, zkdev.OpMultiRead}; !slices.Equal(ops, want) {

@@ -268,8 +268,9 @@ func (c *checker) pending(v ticks.View) (due, former []int64) {
 	since := v.Since.UnixMilli()
 	until := since
 	for _, f := range v.Former {
-		walk(f.Schedule, max(f.Since.UnixMilli(), v.Record.Watermark), until, func(tick int64) { former = append(former, tick) })
-		until = f.Since.UnixMilli()
+		to := min(until, v.Now.UnixMilli()) // what has not come is missed when it has
+		walk(f.Schedule, max(f.Since.UnixMilli(), v.Record.Watermark), to, func(tick int64) { former = append(former, tick) })
+		until = min(until, f.Since.UnixMilli())
 	}
 	return c.come.between(v.Schedule, max(since, v.Record.Watermark), v.Now.UnixMilli()), former
 }
@@ -304,6 +305,7 @@ func (c *come) between(s *cronexpr.Schedule, from, to int64) []int64 {
 // judgeFormer verifies that a plan does nothing, or is about a former schedule.
 func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 	_, former := c.pending(v)
+	through := min(v.Since.UnixMilli(), v.Now.UnixMilli())
 	if len(former) == 0 {
 		c.wantNothing(p)
 		return
@@ -311,7 +313,7 @@ func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 	wrong := func(e ticks.Entry) bool {
 		return e.State != zkrec.TickMissed || e.Reason != zkrec.ReasonScheduleChanged
 	}
-	if p.Opens || len(p.Entries) == 0 || p.Record.Watermark != v.Since.UnixMilli() || slices.ContainsFunc(p.Entries, wrong) {
+	if p.Opens || len(p.Entries) == 0 || p.Record.Watermark != through || slices.ContainsFunc(p.Entries, wrong) {
 		c.w.failf("(6) %d due of the former schedule; the plan: %s", len(former), say(v.Record, p))
 	}
 	if rerun := v.Record.Again().NextAttempt == zkrec.NextRerun; rerun != (p.Record.Again().NextAttempt != "") {

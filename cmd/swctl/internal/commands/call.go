@@ -66,11 +66,13 @@ func (c *call) now() time.Time {
 	return now
 }
 
-// clocked says once, after the output, that this machine's clock is wrong, or that times are by it.
+// clocked says once, after the output, that this machine's clock is wrong, or that what was judged was judged by it. Who submits or changes
+// the first jobs need not hear that no instance lives yet.
 func (c *call) clocked(err error) error {
 	if c.clock != nil && !c.JSON && !c.warned {
 		_, ahead, _ := c.clock()
-		if text := words.Clock("this machine's clock", ahead, c.own); text != "" {
+		own := c.own && slices.Contains([]string{"list", "show", "why", "next", "history"}, c.Command)
+		if text := words.Clock("this machine's clock", ahead, own); text != "" {
 			c.warned = true
 			c.Notef("%s", text)
 		}
