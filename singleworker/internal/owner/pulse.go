@@ -77,34 +77,3 @@ func (p *Pulse) writeLife(data []byte) {
 		p.owner.loop.Write(session.Beats, []zkconn.Op{zkconn.CreateEphemeralOp(path, data)}, failed)
 	})
 }
-
-// lives are signs of life that are read with slots, in their first request.
-type lives struct {
-	who   []lease.Member
-	reads []zkconn.Read
-	read  lease.LivesRead
-}
-
-func (o *Owner) livesOf(who []lease.Member) *lives {
-	l := &lives{who: who, read: lease.LivesRead{Lives: make(map[lease.Member]lease.Life, len(who))}}
-	for _, w := range who {
-		l.reads = append(l.reads, zkconn.Read{Path: o.loop.Tree.Life(w.Incarnation)})
-	}
-	return l
-}
-
-// take takes in what was read.
-func (l *lives) take(results []zkconn.ReadResult) {
-	l.read.Outcome = lease.Done
-	for i, r := range results {
-		switch {
-		case r.Err == nil:
-			l.read.Lives[l.who[i]] = lease.Life{Exists: true, Mzxid: r.Stat.Mzxid}
-		case errors.Is(r.Err, zkconn.ErrNoNode):
-			l.read.Lives[l.who[i]] = lease.Life{}
-		default:
-			l.read.Outcome = lease.Unknown
-		}
-	}
-	l.reads = nil
-}
