@@ -86,9 +86,9 @@ type Config struct {
 	// overloaded. Default 250 ms, at least 50 ms; NoTakeovers leaves a job to its owner for as long
 	// as the session and the heartbeats of that last.
 	ClaimGrace time.Duration
-	// HistorySize is how many entries of what became of its ticks ZooKeeper keeps of each job, or shard, that this instance
-	// runs; fewer, if they would take more than 64 KiB because their errors are long. All of them are written with each result, at some
-	// 200 bytes each: more make it more expensive, and give a run log (package runlog) more time to be away. Default 20, which is
+	// HistorySize is how many entries of what became of its ticks ZooKeeper keeps at least of each job, or shard, that this instance
+	// runs. It keeps fewer if they would take more than 64 KiB because their errors are long. Up to a fifth of them are written with each
+	// result, at some 60 bytes each: more make it more expensive, and give a run log (package runlog) more time to be away. Default 20, which is
 	// the minimum, at most 200. Equal on all instances: one that keeps fewer removes what others have kept.
 	HistorySize int
 	// MaxClockOffset is how far this instance's wall clock may differ from ZooKeeper's, which the instance estimates from the
@@ -167,7 +167,7 @@ const (
 	DefaultHeartbeatPeriod = time.Minute
 	DefaultClaimGrace      = 250 * time.Millisecond
 	DefaultMaxClockOffset  = offset.DefaultLimit // 30 s
-	DefaultHistorySize     = zkrec.MaxHistory
+	DefaultHistorySize     = zkrec.MinHistory
 	DefaultStopGrace       = 30 * time.Second
 	DefaultWeight          = 1
 )

@@ -100,7 +100,7 @@ func (c *Client) readAhead(ctx context.Context, jobs []string) (*Client, error) 
 		for _, slot := range slots {
 			want(c.tree.Alive(slot))
 			if tick, err := zkrec.ParseTick(known(c.tree.Tick(slot)).Data, time.Time{}); err == nil && tick.State != "" && tick.State != RunOK {
-				want(c.tree.History(slot))
+				want(c.tree.HistoryPages(slot)...)
 			}
 		}
 		reads = append(reads, zkconn.Read{Path: c.tree.Register(job), Children: true})

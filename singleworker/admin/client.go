@@ -213,6 +213,54 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 	return data, stat, err
 }
 
+// pages are the nodes of a slot's history, of which some may be missing.
+func (c *Client) pages(ctx context.Context, slot string) ([][]byte, error) {
+	if c.ahead == nil {
+		results, err := c.readMany(ctx, readsOfHistory(c.tree, slot))
+		if err != nil {
+			return nil, err
+		}
+		return zkconn.DataOf(results)
+	}
+	var pages [][]byte
+	for _, path := range c.tree.HistoryPages(slot) {
+		page, _, err := c.optional(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, page)
+	}
+	return pages, nil
+}
+
+// readsOfHistory is what to read of a slot's history.
+func readsOfHistory(tree zkrec.Tree, slot string) (reads []zkconn.Read) {
+	for _, path := range tree.HistoryPages(slot) {
+		reads = append(reads, zkconn.Read{Path: path})
+	}
+	return reads
+}
+
+// historyOf says what the results of readsOfHistory mean. stat has the czxid of the first page, and what else it has of the one
+// that was written last.
+func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
+	created := results[0].Stat.Czxid
+	for _, r := range results {
+		if r.Err == nil && r.Stat.Mzxid > stat.Mzxid {
+			stat = r.Stat
+		}
+	}
+	stat.Czxid = created
+	pages, err := zkconn.DataOf(results)
+	if err == nil {
+		err = results[0].Err // a slot is made with the first page
+	}
+	if err == nil {
+		h, err = zkrec.ParseHistory(pages)
+	}
+	return h, stat, err
+}
+
 // children lists the children of a node that may be missing.
 func (c *Client) children(ctx context.Context, path string) ([]string, error) {
 	names, err := c.names(ctx, path)

@@ -40,7 +40,8 @@ type Event struct {
 	// Zxid is the number of the transaction that shows the event: the one in which it happened, or a later one of
 	// the same record if the record was written again before it was read.
 	Zxid int64 `json:"zxid"`
-	// At is when that transaction was made, by ZooKeeper's clock; zero if it deleted something.
+	// At is when that transaction was made, by ZooKeeper's clock; zero if it deleted something. Of a run, or a row of ticks, that others
+	// followed before it was read, it is when it began or ended, by the clock of the instance that wrote it.
 	At time.Time `json:"at,omitzero"`
 	// Cursor is where a later Watch can resume after this event: see WatchOptions.Since.
 	Cursor int64 `json:"cursor"`
@@ -56,13 +57,18 @@ type Event struct {
 	// Owner is the new owner of a job. Previous is the instance that owned it before.
 	Owner    *Owner `json:"owner,omitempty"`
 	Previous string `json:"previous,omitempty"`
-	// Entry is the run, or the ticks that were not run. Entry.Shard is not set: Job names the shard.
+	// Entry is the run, or the ticks that were not run. Entry.Shard is not set: Job names the shard. If the end of a run was read
+	// together with its begin, both events have the Number and the Rev of its entry.
 	Entry *Entry `json:"entry,omitempty"`
+	// Created is the transaction that created the record from which the Number and the Rev of Entry count: another one if the job was
+	// canceled and submitted again.
+	Created int64 `json:"created_zxid,omitempty"`
 	// Continued means that the ticks continue a row that began earlier. Entry.Tick is the first tick of that row, and
 	// Entry.Count the number of ticks that were not reported before; 0 if the row began before the watch, so that
 	// the number is not known.
 	Continued bool `json:"continued,omitempty"`
-	// Amended means that the result of a run came late: an earlier event may have said that it was interrupted.
+	// Amended means that the result of a run came late: an earlier event may have said that it was interrupted. The event of a run that is
+	// told for the first time has it if another entry had followed before the result came.
 	Amended bool `json:"amended,omitempty"`
 	// Superseded says of an amended result that another run of the slot has begun since, perhaps of the same tick.
 	Superseded bool `json:"superseded,omitempty"`
@@ -99,9 +105,9 @@ type GapWhat string
 
 // The kinds of gaps.
 const (
-	GapRuns      GapWhat = "runs"      // of Event.Job: its history, of about 20 entries, does not reach back far enough
+	GapRuns      GapWhat = "runs"      // of Event.Job: its history has forgotten some, or was lost in a restore
 	GapJobs      GapWhat = "jobs"      // jobs were canceled, or submitted and canceled
 	GapInstances GapWhat = "instances" // instances left, or joined and left
 	GapRecord    GapWhat = "record"    // a record of Event.Job or Event.InstanceID cannot be read: Error says why
-	GapLost      GapWhat = "lost"      // WatchOptions.Since is a cursor of transactions that ZooKeeper has lost, as after a restore
+	GapLost      GapWhat = "lost"      // ZooKeeper has lost transactions up to Gap.After, as after a restore
 )

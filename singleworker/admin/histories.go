@@ -22,7 +22,7 @@ func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, er
 			slots[i] = []JobStatus{job}
 		}
 		for _, slot := range slots[i] {
-			reads = append(reads, zkconn.Read{Path: c.tree.History(slot.Name)})
+			reads = append(reads, readsOfHistory(c.tree, slot.Name)...)
 		}
 	}
 	results, err := c.readMany(ctx, reads)
@@ -34,10 +34,13 @@ func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, er
 		pasts := make([]past, len(slots[i]))
 		for k, slot := range slots[i] {
 			p := past{job: slot}
-			if p.history, p.historyErr = zkrec.ParseHistory(results[0].Data); errors.Is(results[0].Err, ErrDenied) {
-				p.historyErr = denied(results[0].Err)
+			history, _, err := historyOf(results[:zkrec.HistoryPages])
+			if p.history, p.historyErr = history, err; errors.Is(err, ErrDenied) {
+				p.historyErr = denied(err)
+			} else if errors.Is(err, zkconn.ErrNoNode) {
+				p.historyErr = nil
 			}
-			pasts[k], results = p, results[1:]
+			pasts[k], results = p, results[zkrec.HistoryPages:]
 		}
 		all[i] = merged(pasts)
 	}

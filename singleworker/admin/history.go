@@ -82,9 +82,9 @@ func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Insta
 	job := r.status(live, c.clock.now())
 	pasts := make([]past, len(r.slots))
 	return job, pasts, task.Each(ctx, readers, r.slots, func(ctx context.Context, i int, slot records) error {
-		data, _, err := c.optional(ctx, c.tree.History(slot.slot))
+		pages, err := c.pages(ctx, slot.slot)
 		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live, job.Job)}
-		p.history, p.historyErr = zkrec.ParseHistory(data)
+		p.history, p.historyErr = zkrec.ParseHistory(pages)
 		if len(job.Slots) > 0 {
 			p.job = job.Slots[i]
 		}

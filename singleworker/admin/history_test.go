@@ -50,7 +50,7 @@ func TestHistory(t *testing.T) {
 
 		row := zkrec.Entry{Run: run("", 1), To: run("", 3).Tick, Count: 3, Reason: zkrec.ReasonNoOwner}
 		row.State, row.SID = zkrec.TickMissed, "app-2"
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ended, row).Encode())
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, ended, row).Encode(0))
 		w.claim(run("b", 4))
 		want("a row, and a run", "16:00 running b, 13:00 missed to 15:00 x3 no_owner, 12:00 ok a")
 
@@ -60,13 +60,13 @@ func TestHistory(t *testing.T) {
 		failed := zkrec.Entry{Run: run("b", 4)}
 		failed.State, failed.Error = zkrec.RunFailed, "no"
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}.Encode())
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, failed).Encode(0))
 		want("a retry is to come", "16:00 failed b retry")
 		asked := zkrec.Entry{Run: run("c", 5)}
 		asked.Manual, asked.State = "ask", zkrec.RunOK
 		held := zkrec.Held{Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: asked.Run, Held: held}.Encode())
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed, asked).Encode())
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, failed, asked).Encode(0))
 		want("it waits beside a manual run", "17:00 ok c, 16:00 failed b retry")
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: failed.Tick, Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: failed.Tick + 5}.Encode())
 
@@ -103,7 +103,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		w.put(w.c.tree.Tick("job"), []byte("zzz"))
 		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", State: zkrec.RunOK}}
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, ok).Encode())
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, ok).Encode(0))
 		time.Sleep(3 * time.Hour)
 		history, err := w.c.History(w.Context(), "job")
 		if err != nil || len(history.Entries) != 2 || history.Entries[0].State != RunUnreadable ||
@@ -148,13 +148,18 @@ func TestHistoryOverItsCap(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
-		var long zkrec.History
-		for i := range 3 * zkrec.MaxHistory {
-			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
+		var long zkrec.Log
+		for i := range 3 * zkrec.MinHistory {
+			long = long.Add(3*zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli() + int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
-		w.put(w.c.tree.History("job"), long.Encode())
+		for k := range zkrec.HistoryPages - 1 {
+			if k > 0 {
+				w.multi(zkcreate(w.c.tree.HistoryPage("job", k), nil))
+			}
+			w.put(w.c.tree.HistoryPage("job", k), long.Encode(k))
+		}
 		history, err := w.c.History(w.Context(), "job")
-		if err != nil || len(history.Entries) != 3*zkrec.MaxHistory || history.Entries[0].RunID != "59" {
+		if err != nil || len(history.Entries) != 3*zkrec.MinHistory || history.Entries[0].RunID != "59" {
 			t.Errorf("%d entries, %v; want all, the newest first", len(history.Entries), err)
 		}
 	})

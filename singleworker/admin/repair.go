@@ -151,24 +151,36 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 
 // unreadableOf checks the nodes of a slot, and returns its watermark, if that can be read.
 func (c *Client) unreadableOf(ctx context.Context, slot string) (nodes []UnreadableNode, mark int64, err error) {
+	var at zkrec.Mark
 	// An empty tick record accounts for all ticks before it was written, on ZooKeeper's clock.
 	tick, err := c.check(ctx, UnreadableNode{
 		Path: c.tree.Tick(slot), Job: slot, Loss: LossTicks,
 	}, func(data []byte, stat zkconn.Stat) error {
 		record, err := zkrec.ParseTick(data, stat.Mtime)
-		mark = record.Watermark
+		mark, at = record.Watermark, record.History
 		return err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	history, err := c.check(ctx, UnreadableNode{
-		Path: c.tree.History(slot), Job: slot, Loss: LossHistory, write: zkrec.History{}.Encode(),
-	}, func(data []byte, _ zkconn.Stat) error {
-		_, err := zkrec.ParseHistory(data)
-		return err
-	})
-	return append(tick, history...), mark, err
+	nodes = tick
+	pages := make([][]byte, zkrec.HistoryPages)
+	for i, path := range c.tree.HistoryPages(slot) {
+		page, err := c.check(ctx, UnreadableNode{
+			Path: path, Job: slot, Loss: LossHistory, write: zkrec.Emptied(at),
+		}, func(data []byte, _ zkconn.Stat) error {
+			pages[i] = data
+			_, err := zkrec.ParseHistory(pages) // with those before it
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		if nodes = append(nodes, page...); len(page) > 0 {
+			pages[i] = nil
+		}
+	}
+	return nodes, mark, nil
 }
 
 // check returns n if its data cannot be read. A node that does not exist is created by the instance that

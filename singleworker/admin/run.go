@@ -89,6 +89,11 @@ func (r Run) OK() bool { return r.State == RunOK }
 
 // Entry is the outcome of a tick: a run, or consecutive ticks that were not run.
 type Entry struct {
+	// Number counts the entries of the slot's history, from 1; it never changes. 0 is a run that has not ended: it has no entry yet.
+	Number int64 `json:"number,omitempty"`
+	// Rev counts the writes of the history, up to the one that has last changed the entry: its first one, or one by which
+	// a row of ticks became longer, or a result came late.
+	Rev int64 `json:"rev,omitempty"`
 	Run
 	// To and Count are the last and the number of consecutive ticks that were not
 	// run; 10,000 means at least that many. For a single tick they are Tick and 1.
@@ -108,7 +113,7 @@ func runOf(r zkrec.Run) Run {
 }
 
 func entryOf(e zkrec.Entry) Entry {
-	return Entry{Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: Reason(e.Reason)}
+	return Entry{Number: e.Number, Rev: e.Rev, Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: Reason(e.Reason)}
 }
 
 // milli converts a time of the records; 0 is the zero time.

@@ -54,15 +54,11 @@ func (w *world) ticked(slot string, at time.Time, state string, change func(*zkr
 	if change != nil {
 		change(&tick)
 	}
-	w.put(w.c.tree.Tick(slot), tick.Encode())
+	log := w.log(slot)
 	if !tick.Open() {
-		data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History(slot))
-		if err != nil {
-			w.Fatal(err)
-		}
-		history, _ := zkrec.ParseHistory(data)
-		w.put(w.c.tree.History(slot), history.Add(0, zkrec.Entry{Run: tick.Run}).Encode())
+		log = log.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: tick.Run})
 	}
+	w.record(slot, tick, log)
 }
 
 func TestShardsOfAJob(t *testing.T) {

@@ -115,11 +115,11 @@ func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
 		r.tick.Watermark = since
 	}
 	if r.tick.State != "" && r.tick.State != RunOK {
-		data, _, err := c.optional(ctx, c.tree.History(r.slot))
+		pages, err := c.pages(ctx, r.slot)
 		if err != nil {
 			return err
 		}
-		r.recent, _ = zkrec.ParseHistory(data) // Get says if it cannot be read
+		r.recent, _ = zkrec.ParseHistory(pages) // Get says if it cannot be read
 	}
 	data, _, err := c.optional(ctx, c.tree.Alarm(r.slot))
 	if err != nil {
@@ -296,6 +296,7 @@ func failing(history zkrec.History) *Failing {
 	if row.Runs == 0 {
 		return nil
 	}
+	row.More = row.OK.IsZero() && history.Dropped > 0
 	return &row
 }
 

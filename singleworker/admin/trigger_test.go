@@ -201,7 +201,7 @@ func TestAwaitRun(t *testing.T) {
 		want("it runs", RunRunning, "it is running on app-1")
 		failed := zkrec.Entry{Run: manual(id, token, 1)}
 		failed.State = zkrec.RunFailed
-		w.put(w.c.tree.History("job"), zkrec.History{}.Add(0, failed).Encode())
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, failed).Encode(0))
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: 5}.Encode())
 		want("it failed", RunFailed, "attempt 1 is failed, the retry is pending")
 		w.claim(manual(id, token, 2))

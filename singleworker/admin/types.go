@@ -110,6 +110,7 @@ type JobStatus struct {
 // count, and the attempts of one tick count once.
 type Failing struct {
 	Runs  int       `json:"runs"`                  // how many ticks in a row have failed
+	More  bool      `json:"more,omitempty"`        // there may be others before them, which the history has forgotten
 	Since time.Time `json:"since_tick,omitzero"`   // the first of them
 	OK    time.Time `json:"last_ok_tick,omitzero"` // the last tick before them that succeeded; zero if the history has none
 }

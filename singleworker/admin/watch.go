@@ -20,7 +20,7 @@ type WatchOptions struct {
 	Jobs []string
 	// Since is the Cursor of an event up to which another Watch has reported everything: what happened after it is
 	// reported first, as far as the records tell, before EventWatching. Events that may have happened before are marked as
-	// Repeated: runs have IDs to tell. Of a job whose history is full, of cancellations and of instances that left, a
+	// Repeated: runs have IDs to tell. Of a job whose history has forgotten entries, of cancellations and of instances that left, a
 	// gap is reported. If ZooKeeper no longer has that transaction, as after a restore, a gap is all that is reported of the
 	// past, and cursors begin again. Default: 0, which reports nothing of the past.
 	Since int64
@@ -43,16 +43,16 @@ const (
 // reported.
 //
 // Nothing is reported twice, and nothing is left out silently. Each run, each row of ticks that were not run, and each
-// result of a job comes in order, also if the job ran many times while the connection was down, as far as its history of
-// about 20 entries reaches back. What is further back, jobs and instances that came and went unseen, and records that cannot
+// result of a job comes in order, also if the job ran many times while the connection was down, as far as its history reaches
+// back. What that has forgotten, jobs and instances that came and went unseen, and records that cannot
 // be read, are reported as EventGap. Of owners and of records of jobs only the last is known, and how many there were in
 // between: Event.Unseen. A job that is canceled takes its history with it: what it did since its last event, at most Pause earlier
-// while the connection was up, is not known. Events of different jobs come in the order of Event.Zxid if they were read together. The
-// late result of a run that had been interrupted before the watch began may be left out.
+// while the connection was up, is not known. Events of different jobs come in the order of Event.Zxid if they were read together.
 //
 // It costs ZooKeeper three watches for each job or shard, and, for each change, a notification and a part of a bulk
-// request. A consumer that is slow delays the reading, and what changes meanwhile is read once: memory does not grow. Each
-// reconnection reads the records of all jobs again, but not their histories.
+// request; a result, or ticks that were not run, are a part of another one, for the history, which the begin of a run
+// is not. A consumer that is slow delays the reading, and what changes meanwhile is read once: memory does not grow. Each
+// reconnection reads the records of all jobs again, and the histories that were written since.
 func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := o.check()
@@ -218,6 +218,11 @@ func (w *watcher) round(ctx context.Context) (err error) {
 			w.ears.note("", true)
 		}
 	}()
+	if all { // this may be another server, in a session that knows nothing of the one before
+		if err := w.sync(ctx); err != nil {
+			return err
+		}
+	}
 	// A notification comes before any reply that shows its transaction or a later one. So all that happened up to
 	// what was seen before this round is read in it; and up to what it has seen itself, if nothing has changed meanwhile.
 	safe := w.seen

@@ -46,8 +46,10 @@ type SlotHistory struct {
 	Incarnation int64
 	// Written is when the record was last written, by ZooKeeper's clock.
 	Written time.Time
-	// Full means that older entries may have been forgotten to make room.
-	Full bool
+	// Rev counts the writes of the history, and Number its entries, with those that are forgotten. Dropped is the highest Rev of
+	// an entry that was forgotten to make room. So who has read the history up to some Rev has missed nothing unless
+	// Dropped is higher, and what is new to him are the entries with a higher Rev.
+	Rev, Number, Dropped int64
 	// Entries are what became of the last ticks, oldest first; of runs, only those that have ended. The last entry grows
 	// while it is a row of ticks that were not run. An entry of a run that was interrupted or lost is replaced if
 	// its result comes late. Nothing else changes but that entries are added, and that the oldest go.
@@ -81,47 +83,82 @@ type historyWatch struct {
 	whole   bool           // what was reported last
 }
 
-// readWhole reads the histories of some slots.
+// readWhole reads the histories of some slots: those of which the tick record tells that they were written since.
 func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 	reads := make([]zkconn.Read, len(slots))
 	for i, name := range slots {
-		reads[i] = zkconn.Read{Path: w.c.tree.History(name), Watch: true}
+		reads[i] = zkconn.Read{Path: w.c.tree.Tick(name), Watch: true}
 	}
 	results, err := w.c.readMany(ctx, reads)
 	if err != nil {
 		return err
 	}
+	var written []slotRead
+	reads = nil
 	for i, r := range results {
-		slot := w.jobs[zkrec.JobOfSlot(slots[i])].slots[slots[i]]
-		if slot.lacking = errors.Is(r.Err, zkconn.ErrNoNode); !slot.lacking {
-			w.takeWhole(slots[i], &slot.ticks, r)
+		name := slots[i]
+		slot := w.jobs[zkrec.JobOfSlot(name)].slots[name]
+		if slot.lacking = errors.Is(r.Err, zkconn.ErrNoNode); slot.lacking {
+			continue
 		}
+		if read, ok := w.tickWhole(name, slot, r); ok {
+			written, reads = append(written, read), append(reads, readsOfHistory(w.c.tree, name)...)
+		}
+	}
+	if results, err = w.c.readMany(ctx, reads); err != nil {
+		return err
+	}
+	for i, p := range written {
+		w.takeWhole(p, results[i*zkrec.HistoryPages:(i+1)*zkrec.HistoryPages])
 	}
 	return nil
 }
 
-func (w *watcher) takeWhole(name string, t *watchedTicks, r zkconn.ReadResult) {
-	if r.Err != nil {
-		if !t.refused {
-			t.refused = true
-			w.gap(name, w.seen, t.mzxid, r.Err)
-		}
-		return
+// tickWhole takes in a tick record. ok is false if the history has not been written since it was last read.
+func (w *watcher) tickWhole(name string, slot *watchedSlot, r zkconn.ReadResult) (read slotRead, ok bool) {
+	t := &slot.ticks
+	read = slotRead{name: name, slot: slot, stat: r.Stat}
+	if r.Err != nil { // the history may be readable
+		return read, true
 	}
 	w.saw(r.Stat)
-	t.refused = false
-	if t.mzxid == r.Stat.Mzxid {
+	if r.Stat.Mzxid == t.mzxid {
+		return read, false
+	}
+	again := t.czxid == r.Stat.Czxid
+	t.mzxid, t.czxid = r.Stat.Mzxid, r.Stat.Czxid
+	tick, err := zkrec.ParseTick(r.Data, r.Stat.Mtime)
+	read.tick = tick
+	return read, err != nil || !again || tick.History != t.mark
+}
+
+func (w *watcher) takeWhole(p slotRead, pages []zkconn.ReadResult) {
+	t := &p.slot.ticks
+	history, stat, err := historyOf(pages)
+	switch {
+	case stat.Czxid == 0:
+		if !t.refused && !errors.Is(err, zkconn.ErrNoNode) {
+			t.refused = true
+			w.gap(p.name, w.seen, t.history, err)
+		}
+		return
+	case err != nil:
+		w.saw(stat)
+		w.gap(p.name, stat.Mzxid, t.history, fmt.Errorf("%s: %w", w.c.tree.History(p.name), err))
 		return
 	}
-	t.mzxid = r.Stat.Mzxid
-	history, err := zkrec.ParseHistory(r.Data)
-	if err != nil {
-		w.gap(name, r.Stat.Mzxid, t.mzxid, fmt.Errorf("%s: %w", w.c.tree.History(name), err))
+	w.saw(stat)
+	if t.refused = false; w.isTorn(p, history) {
+		t.mzxid = 0
 		return
 	}
+	if t.mark = history.Mark; t.history == stat.Mzxid {
+		return
+	}
+	t.history = stat.Mzxid
 	whole := SlotHistory{
-		Name: name, Incarnation: r.Stat.Czxid, Written: inUTC(r.Stat.Mtime),
-		Full: len(history.Entries) >= zkrec.MaxHistory || len(r.Data) > zkrec.MaxRecordBytes/2, // an entry is less than half of it
+		Name: p.name, Incarnation: stat.Czxid, Written: inUTC(stat.Mtime),
+		Rev: history.Rev, Number: history.Number, Dropped: history.Dropped,
 	}
 	for _, e := range history.Entries {
 		whole.Entries = append(whole.Entries, entryOf(e))

@@ -98,9 +98,13 @@ func TestWatchHistories(t *testing.T) {
 		w.multi(ops...)
 		w.ends("wide[1]", "d")
 		on.want("a shard", "wide[1] d:ok")
-		w.put(w.c.tree.History("wide[1]"), []byte("zzz"))
+		byHand := func(data []byte) { // the tick record, too, which is what is watched
+			w.put(w.c.tree.History("wide[1]"), data)
+			w.put(w.c.tree.Tick("wide[1]"), nil)
+		}
+		byHand([]byte("zzz"))
 		on.want("garbage", "unreadable wide[1]")
-		w.put(w.c.tree.History("wide[1]"), nil)
+		byHand(nil)
 		on.want("emptied", "wide[1]")
 
 		second := w.read(w.operator(), WatchHistoriesOptions{})

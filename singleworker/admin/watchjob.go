@@ -42,6 +42,8 @@ type slotRead struct {
 	slot *watchedSlot
 	tick zkrec.Tick
 	stat zkconn.Stat
+	past bool // what the records say may have been reported before the cursor
+	old  bool // it was, or it was before the watch
 }
 
 // readJobs reads what is to be read of some jobs. What reads them in the order in which they depend on each other: a history
@@ -230,7 +232,7 @@ func (w *watcher) readTick(name string, slot *watchedSlot, r zkconn.ReadResult) 
 	}
 	w.saw(r.Stat)
 	t.refused = false
-	if r.Stat.Mzxid == t.mzxid && !t.amendable {
+	if r.Stat.Mzxid == t.mzxid {
 		return read, false
 	}
 	tick, err := zkrec.ParseTick(r.Data, r.Stat.Mtime)
@@ -241,85 +243,116 @@ func (w *watcher) readTick(name string, slot *watchedSlot, r zkconn.ReadResult) 
 		}
 		return read, false
 	}
-	read = slotRead{name, slot, tick, r.Stat}
-	if first := t.mzxid == 0 && !slot.fresh; first && (w.since == 0 || r.Stat.Mzxid <= w.since) {
-		if t.begin(tick) {
-			return read, true
-		}
-		t.mzxid = r.Stat.Mzxid
-		return read, false
+	past := t.mzxid == 0 && !slot.fresh
+	read = slotRead{name, slot, tick, r.Stat, past, past && (w.since == 0 || r.Stat.Mzxid <= w.since)}
+	emptied := tick.History == zkrec.Mark{} && !tick.Open() && r.Stat.Version > 0 // by a repair, say: the history may be further
+	switch {
+	case read.old && !emptied:
+		t.begin(tick, tick.History)
+		t.mzxid, t.czxid = r.Stat.Mzxid, r.Stat.Czxid
+	case !past && tick.History == t.mark && (r.Stat.Version == 0 || tick.Open() && t.czxid == r.Stat.Czxid): // at most a run has begun
+		w.tellTicks(read, zkrec.History{Mark: t.mark}, r.Stat)
+	default:
+		return read, true
 	}
-	if r.Stat.Version == 0 { // written together with the job
-		t.mzxid, t.through = r.Stat.Mzxid, tick.Watermark
-		return read, false
-	}
-	return read, true
+	return read, false
 }
 
 // readHistories reports what became of ticks.
-func (w *watcher) readHistories(ctx context.Context, past []slotRead) error {
-	reads := make([]zkconn.Read, len(past))
-	for i, p := range past {
-		reads[i] = zkconn.Read{Path: w.c.tree.History(p.name), Watch: p.slot.ticks.amendable}
+func (w *watcher) readHistories(ctx context.Context, slots []slotRead) error {
+	var reads []zkconn.Read
+	for _, p := range slots {
+		reads = append(reads, readsOfHistory(w.c.tree, p.name)...)
 	}
-	latest := w.seen
 	results, err := w.c.readMany(ctx, reads)
 	if err != nil {
 		return err
 	}
-	for i, r := range results {
-		p := past[i]
+	for i, p := range slots {
 		t := &p.slot.ticks
-		history, err := zkrec.ParseHistory(r.Data)
-		switch {
-		case errors.Is(r.Err, zkconn.ErrNoNode):
-		case r.Err != nil:
-			err = r.Err
-		case t.history != 0 && t.history != r.Stat.Czxid, t.history == 0 && r.Stat.Czxid > latest:
-			w.saw(r.Stat)
-			w.ears.note(w.c.tree.Tick(p.name), false) // the job was submitted again; its records are read together
+		history, stat, err := historyOf(results[i*zkrec.HistoryPages : (i+1)*zkrec.HistoryPages])
+		if errors.Is(err, zkconn.ErrNoNode) {
+			p.slot.fresh = true // all of the next one is new; or the job goes
 			continue
-		default:
-			w.saw(r.Stat)
-			t.history = r.Stat.Czxid
+		}
+		w.saw(stat)
+		if p.isAnother(stat) {
+			p.slot.fresh = p.slot.fresh || !p.old
+			w.ears.note(w.c.tree.Tick(p.name), false) // and the job's record, if that is another one
+			continue
 		}
 		if err != nil {
 			w.gap(p.name, p.stat.Mzxid, t.mzxid, fmt.Errorf("%s: %w", w.c.tree.History(p.name), err))
+			history = zkrec.History{Mark: p.tick.History} // it continues from there
+		} else if w.isTorn(p, history) {
+			continue
 		}
-		first, was := t.mzxid == 0 && !p.slot.fresh, t.amendable
-		switch {
-		case first && (w.since == 0 || p.stat.Mzxid <= w.since):
-			t.beginWith(history)
-		default:
-			w.tellTicks(p, history, r.Stat, first)
+		if p.old {
+			t.begin(p.tick, history.Mark)
+			t.mzxid, t.czxid = p.stat.Mzxid, p.stat.Czxid
+			continue
 		}
-		if t.mzxid = p.stat.Mzxid; t.amendable && !was { // watch it, and read what was amended before it was watched
-			w.ears.note(w.c.tree.Tick(p.name), false)
-		}
+		w.tellTicks(p, history, stat)
 	}
 	return nil
 }
 
-// tellTicks reports what became of the ticks of a slot. Past are those that may have been reported before the cursor.
-func (w *watcher) tellTicks(p slotRead, history zkrec.History, stat zkconn.Stat, past bool) {
+// isAnother reports whether a history does not belong to the tick record that was read before it, or neither does to what was reported:
+// the slot was deleted and created again. It is to be read again, with the job's record, which may be another one, too.
+func (p slotRead) isAnother(history zkconn.Stat) bool {
 	t := &p.slot.ticks
-	events, last, gap := t.follow(p.tick, history.Entries)
-	zxid, at := stat.Mzxid, inUTC(stat.Mtime)
-	if gap {
-		after := t.mzxid
-		if past {
-			after = w.since
-		}
-		w.tell(Event{Kind: EventGap, Zxid: zxid, Job: p.name, Gap: &Gap{What: GapRuns, After: after}})
+	switch {
+	case t.czxid != 0 && t.czxid != p.stat.Czxid && history.Czxid > t.mzxid:
+		*t = watchedTicks{}
+	case history.Czxid > p.stat.Mzxid && history.Czxid != t.history: // once: somebody may have created it manually
+	default:
+		return false
 	}
-	for i, ev := range append(events, last...) {
-		if i == len(events) && p.stat.Mzxid > zxid {
-			zxid, at = p.stat.Mzxid, inUTC(p.stat.Mtime)
-		}
-		ev.Job, ev.Zxid, ev.At = p.name, zxid, at
-		ev.Repeated = past && (ev.Entry.RunID == "" || ev.Entry.Token <= w.since)
-		w.tell(ev)
+	t.history = history.Czxid
+	return true
+}
+
+// isTorn reports whether a history may be of several moments, as its pages were not all read in one request, and has it read again then. It is of
+// one if the tick record, which was read before, tells of no earlier write.
+func (w *watcher) isTorn(p slotRead, h zkrec.History) bool {
+	t := &p.slot.ticks
+	if h.Mark == p.tick.History || t.torn == p.stat.Mzxid { // somebody has changed one of them manually
+		return false
 	}
+	t.torn = p.stat.Mzxid
+	w.ears.note(w.c.tree.Tick(p.name), false)
+	return true
+}
+
+// tellTicks reports what became of the ticks of a slot.
+func (w *watcher) tellTicks(p slotRead, history zkrec.History, stat zkconn.Stat) {
+	t := &p.slot.ticks
+	after := t.mzxid
+	if p.past {
+		after = w.since
+	}
+	events, last, whole := t.follow(p.tick, history)
+	t.mzxid, t.czxid = p.stat.Mzxid, p.stat.Czxid
+	if !whole {
+		w.tell(Event{Kind: EventGap, Zxid: stat.Mzxid, Job: p.name, Gap: &Gap{What: GapRuns, After: after}})
+	}
+	for _, ev := range events {
+		ev.Zxid, ev.At = stat.Mzxid, happened(ev, history, stat)
+		w.tellTick(p, ev)
+	}
+	if p.stat.Mzxid > stat.Mzxid {
+		stat = p.stat
+	}
+	for _, ev := range last {
+		ev.Zxid, ev.At = stat.Mzxid, inUTC(stat.Mtime)
+		w.tellTick(p, ev)
+	}
+}
+
+func (w *watcher) tellTick(p slotRead, ev Event) {
+	ev.Job, ev.Created = p.name, p.stat.Czxid
+	ev.Repeated = p.past && (ev.Entry.RunID == "" || ev.Entry.Token <= w.since)
+	w.tell(ev)
 }
 
 // awaitNodes watches the jobs that lack nodes, which the instance that runs them creates.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,7 @@ import (
 func (w *world) ends(name, run string) {
 	w.Helper()
 	entry := entryOfRun(run, zkrec.RunOK)
-	w.multi(zkconn.SetOp(w.c.tree.Tick(name), zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
-		zkconn.SetOp(w.c.tree.History(name), zkrec.History{}.Add(0, entry).Encode(), zkconn.AnyVersion))
+	w.record(name, zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}, w.log(name).Add(zkrec.MinHistory, 0, entry))
 }
 
 // watchedBy is an operator whose requests the test can tell from others'.
@@ -76,7 +76,7 @@ func TestWatchCursorSkipsNothing(t *testing.T) {
 					w.ends("b", "b1")
 					time.Sleep(2 * time.Second) // the tick record of b was read
 					w.ends("a", "a1")
-					w.put(w.c.tree.History("b"), zkrec.History{}.Add(0, entryOfRun("b1", zkrec.RunOK)).Encode())
+					w.multi(w.pagesOf("b", w.log("b"))...)
 				}()
 				cursor := w.until(c, 0, "b1")
 				if cursor == 0 {
@@ -163,73 +163,204 @@ func TestWatchCountsWhileThingsChange(t *testing.T) {
 	})
 }
 
-// The history of a job that was submitted again is not read with the tick record of the one before.
+// The history of a job that was submitted again is not read with the tick record of the one before, nor taken for the history of that.
 func TestWatchMixesNoTwoJobs(t *testing.T) {
 	t.Parallel()
-	for name, ran := range map[string]bool{"the history was read before": true, "it was not": false} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ran   bool
+		delay zkdev.Action
+		state string // of the next one's first run
+	}{
+		{"the history was read before", true, zkdev.DelayReply(2 * time.Second), zkrec.RunOK},
+		{"it was not", false, zkdev.DelayReply(2 * time.Second), zkrec.RunOK},
+		{"both records are the next one's", true, zkdev.Delay(2 * time.Second), zkrec.RunOK},
+		{"both are, and none was read before", false, zkdev.Delay(2 * time.Second), zkrec.RunOK},
+		{"both are, and nothing has ended", false, zkdev.Delay(2 * time.Second), zkrec.RunRunning},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
 				w.submit(job.Job{Name: "a", Schedule: "@hourly"})
 				on := w.watch(w.watchedBy("watch"), WatchOptions{})
 				on.want("at first", "watching")
-				if ran {
+				if c.ran {
 					w.ends("a", "a0")
 					on.want("its first run", "run_begun a a0", "run_ended a a0 ok")
 				}
-				w.once(zkdev.OpMultiRead, zkdev.DelayReply(2*time.Second))
+				w.once(zkdev.OpMultiRead, c.delay)
 				w.ends("a", "a1")
-				time.Sleep(time.Second) // the tick record was read
+				time.Sleep(time.Second) // the tick record is read
 				_, err := w.c.Cancel(w.Context(), "a")
 				w.must(err)
 				w.submit(job.Job{Name: "a", Schedule: "@daily"})
-				w.ends("a", "b1")
+				want := []string{"job_canceled a", "job_submitted a", "run_begun a b1", "run_ended a b1 ok"}
+				if c.state == zkrec.RunOK {
+					w.ends("a", "b1")
+				} else {
+					w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("b1", c.state).Run}.Encode())
+					want = want[:3]
+				}
 				settle()
-				on.want("then", "job_canceled a", "job_submitted a", "run_begun a b1", "run_ended a b1 ok")
+				on.want("then", want...)
 			})
 		})
 	}
 }
 
-// What a history says beyond the tick record that was read before it is new.
-func TestFollowAfterARace(t *testing.T) {
+// A shard that went and came back has a new history, and one that somebody has created again is continued.
+func TestWatchNodesThatComeBack(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly", Shards: 2})
+		w.makes("job[0]", "job[1]")
+		on := w.watch(w.watchedBy("watch"), WatchOptions{})
+		on.want("at first", "watching")
+		w.ends("job[1]", "a")
+		w.ends("job[1]", "b")
+		on.want("runs", "run_begun job[1] a", "run_ended job[1] a ok", "run_begun job[1] b", "run_ended job[1] b ok")
+		var gone []zkconn.Op
+		for _, node := range slices.Backward(w.c.tree.NewShard("job[1]", 0)) {
+			gone = append(gone, zkdelete(node.Path))
+		}
+		w.once(zkdev.OpMultiRead, zkdev.Delay(time.Second)) // until it is back
+		w.multi(gone...)
+		w.makes("job[1]")
+		w.ends("job[1]", "c")
+		settle()
+		on.want("it is back", "run_begun job[1] c", "run_ended job[1] c ok")
+
+		history := w.c.tree.History("job[1]")
+		w.multi(zkdelete(history))
+		w.put(w.c.tree.Tick("job[1]"), zkrec.Tick{Run: entryOfRun("x", zkrec.RunRunning).Run, History: zkrec.Mark{Rev: 5, Number: 5}}.Encode())
+		on.want("without a history")
+		w.multi(zkcreate(history, nil))
+		w.ends("job[1]", "d")
+		settle()
+		cursor := on.events[len(on.events)-1].Cursor
+		on.want("it is empty", "gap job[1] runs 0")
+		w.ends("job[1]", "e")
+		on.want("it continues", "run_begun job[1] e", "run_ended job[1] e ok")
+		w.multi(zkdelete(history), zkcreate(history, nil))
+		w.ends("job[1]", "f")
+		on.want("another one is where it was", "gap job[1] runs 0")
+		w.multi(zkdelete(history))
+		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
+		on.want("resumed without a history", "watching")
+		w.multi(zkcreate(history, nil))
+		w.ends("job[1]", "g")
+		on.want("then", "run_begun job[1] g", "run_ended job[1] g ok")
+		w.multi(zkdelete(history))
+		w.put(w.c.tree.Tick("job[1]"), zkrec.Tick{Run: entryOfRun("h", zkrec.RunRunning).Run}.Encode())
+		w.multi(zkcreate(history, nil))
+		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
+		on.want("resumed, and the history is newer than the tick record", "watching", "run_begun job[1] h")
+	})
+}
+
+// A tick record that was emptied does not say where the history is: what that has is not new.
+func TestWatchARecordThatWasEmptied(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "a", Schedule: "@hourly"})
+		on := w.watch(w.operator(), WatchOptions{})
+		on.want("at first", "watching")
+		w.ends("a", "a1")
+		on.want("a run", "run_begun a a1", "run_ended a a1 ok")
+		w.put(w.c.tree.Tick("a"), nil)
+		on.want("emptied")
+		next := w.watch(w.operator(), WatchOptions{})
+		next.want("of the next one", "watching")
+		w.ends("a", "a2")
+		for _, on := range []*watching{on, next} {
+			on.want("then", "run_begun a a2", "run_ended a a2 ok")
+		}
+		w.put(w.c.tree.History("a"), []byte("zzz"))
+		w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("a3", zkrec.RunOK).Run, History: zkrec.Mark{Rev: 3, Number: 3}}.Encode())
+		on.want("an unreadable history", "gap a record 0")
+	})
+}
+
+// What a history says beyond the tick record that was read before it is new, and what it does not say is a gap, once.
+func TestFollow(t *testing.T) {
 	t.Parallel()
 	entry := func(id string) zkrec.Entry {
-		return zkrec.Entry{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunOK}}
-	}
-	row := zkrec.Entry{Run: zkrec.Run{Tick: 10, State: zkrec.TickSkipped}, To: 12, Count: 3}
-	var texts []string
-	follow := func(t *watchedTicks, tick zkrec.Tick, entries ...zkrec.Entry) {
-		events, last, gap := t.follow(tick, entries)
-		for _, ev := range append(events, last...) {
-			texts = append(texts, eventText(ev))
+		e := zkrec.Entry{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunOK}}
+		if e.RunID == "" {
+			e = zkrec.Entry{Run: zkrec.Run{Tick: 10, State: zkrec.TickSkipped}, To: 12, Count: 3}
 		}
-		if gap {
-			texts = append(texts, "gap")
+		return e
+	}
+	logOf := func(keep int, ids ...string) (log zkrec.Log) {
+		for _, id := range ids {
+			log = log.Add(keep, 0, entry(id))
+		}
+		return log
+	}
+	open := func(id string, log zkrec.Log) zkrec.Tick {
+		return zkrec.Tick{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunRunning}, History: log.Mark()}
+	}
+	closed := func(id string, log zkrec.Log) zkrec.Tick {
+		return zkrec.Tick{Run: entry(id).Run, History: log.Mark()}
+	}
+	late := entry("a")
+	late.State = zkrec.RunFailed
+	amended, _ := logOf(9, "a", "b").Amend(late)
+	type read struct {
+		tick zkrec.Tick
+		log  zkrec.Log
+	}
+	a, ab, abc := logOf(9, "a"), logOf(9, "a", "b"), logOf(9, "a", "b", "c")
+	forgot := logOf(1, "a", "b", "c", "d", "e", "f", "g", "h") // a and b
+	var rest []string
+	for _, id := range []string{"c", "d", "e", "f", "g", "h"} {
+		rest = append(rest, "run_begun "+id, "run_ended "+id+" ok")
+	}
+	known := strings.Join(rest, ", ")
+	rows := logOf(9, "")
+	longer := entry("")
+	longer.Tick, longer.To, longer.Count = 13, 14, 2
+	for what, c := range map[string]struct {
+		begin zkrec.Tick
+		reads []read
+		want  string
+	}{
+		"the run had ended when the history was read": {open("b", a), []read{{closed("c", abc), abc}}, "run_ended b ok, run_begun c, run_ended c ok"},
+		"the tick record is older":                    {open("b", a), []read{{open("b", a), abc}}, "run_ended b ok, run_begun c, run_ended c ok"},
+		"nothing is told twice":                       {closed("a", a), []read{{open("b", a), a}, {closed("b", ab), abc}, {closed("c", abc), abc}}, "run_begun b, run_ended b ok, run_begun c, run_ended c ok"},
+		"a row grows":                                 {zkrec.Tick{}, []read{{zkrec.Tick{}, rows}, {zkrec.Tick{}, rows.Add(9, 12, longer)}}, "ticks_skipped  x3, ticks_skipped  x2 continued"},
+		"a row that is not known grows":               {zkrec.Tick{History: rows.Mark()}, []read{{zkrec.Tick{}, rows.Add(9, 12, longer)}}, "ticks_skipped  x0 continued"},
+		"more is forgotten than was told":             {closed("a", a), []read{{closed("h", forgot), forgot}}, "gap, " + known},
+		"what was told is forgotten":                  {closed("b", ab), []read{{closed("h", forgot), forgot}}, known},
+		"the end of a run is forgotten": {
+			open("b", a), []read{{closed("h", forgot), forgot}, {open("i", forgot), forgot}},
+			"gap, " + known + ", run_begun i",
+		},
+		"a run was replaced":              {open("b", a), []read{{open("c", a), a}}, "gap, run_begun c"},
+		"a late result":                   {closed("b", ab), []read{{closed("b", amended), amended}}, "run_ended a failed amended superseded"},
+		"a late result of what is untold": {zkrec.Tick{}, []read{{closed("b", amended), amended}}, "run_begun a, run_ended a failed amended superseded, run_begun b, run_ended b ok"},
+		"a restored history":              {closed("c", abc), []read{{closed("a", a), a}, {closed("d", ab), logOf(9, "a", "d")}}, "gap, run_begun d, run_ended d ok"},
+		"a restored history that is further again": {
+			closed("a", a), []read{{closed("b", ab), ab}, {closed("e", abc), logOf(9, "a", "d", "e")}},
+			"run_begun b, run_ended b ok, gap, run_begun e, run_ended e ok",
+		},
+	} {
+		var texts []string
+		var watched watchedTicks
+		watched.begin(c.begin, c.begin.History)
+		for _, r := range c.reads {
+			events, last, whole := watched.follow(r.tick, r.log.History())
+			if !whole {
+				texts = append(texts, "gap")
+			}
+			for _, ev := range append(events, last...) {
+				texts = append(texts, eventText(ev))
+			}
+		}
+		if got := strings.Join(texts, ", "); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}
-	want := func(what, want string) {
-		t.Helper()
-		if got := strings.Join(texts, ", "); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
-		texts = nil
-	}
-	open := zkrec.Tick{Run: zkrec.Run{Tick: 1, RunID: "b", State: zkrec.RunRunning}}
-	var begun watchedTicks
-	if !begun.begin(open) {
-		t.Error("the history is not read")
-	}
-	begun.beginWith(zkrec.History{Entries: []zkrec.Entry{entry("a"), entry("b"), entry("c")}})
-	follow(&begun, zkrec.Tick{Run: entry("c").Run}, entry("a"), entry("b"), entry("c"))
-	want("the run had ended when the history was read", "run_ended b ok, run_begun c, run_ended c ok")
-
-	var rows watchedTicks
-	rows.begin(zkrec.Tick{Watermark: 1})
-	follow(&rows, zkrec.Tick{Watermark: 12}, row)
-	row.To, row.Count = 14, 5
-	follow(&rows, zkrec.Tick{Watermark: 14}, row)
-	want("a row grows", "ticks_skipped  x3, ticks_skipped  x2 continued")
 }
 
 var watchJobs = flag.Int("watch.jobs", 1000, "jobs of TestWatchCosts")
@@ -259,13 +390,13 @@ func TestWatchCosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const perRequest = zkconn.MaxReads
 		n := *watchJobs
-		var history zkrec.History
-		for i := range zkrec.MaxHistory {
-			history.Entries = append(history.Entries, zkrec.Entry{Run: zkrec.Run{
+		var history zkrec.Log
+		for i := range zkrec.MinHistory {
+			history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
 				Tick: noon.UnixMilli(), RunID: fmt.Sprintf("0198c5e2-0000-7000-8000-%012d", i), SID: "app-1", Token: 4294967313, Attempt: 1, Started: noon.UnixMilli(), Ended: noon.UnixMilli(), State: zkrec.RunOK,
 			}})
 		}
-		last := zkrec.Tick{Watermark: noon.UnixMilli(), Run: history.Entries[zkrec.MaxHistory-1].Run}
+		last := zkrec.Tick{Watermark: noon.UnixMilli(), Run: history.History().Entries[zkrec.MinHistory-1].Run}
 		w.submit(job.Job{Name: "first", Schedule: "@hourly"})
 		for i := range n {
 			name := fmt.Sprintf("job-%05d", i)
@@ -274,8 +405,7 @@ func TestWatchCosts(t *testing.T) {
 				ops = append(ops, zkcreate(node.Path, node.Data))
 			}
 			w.multi(ops...)
-			w.put(w.c.tree.History(name), history.Encode())
-			w.put(w.c.tree.Tick(name), last.Encode())
+			w.record(name, last, history)
 		}
 		var in, out, requests atomic.Int64
 		client := w.server.Client("watch")
@@ -305,16 +435,21 @@ func TestWatchCosts(t *testing.T) {
 		full := 12 + 2*(4*n/perRequest+2*(n/watchAtOnce+1)) // each set of watches is a request, too
 		measure("start", full)
 		measure("a minute of rest", 0)
-		change := func() {
+		change := func(tick zkrec.Tick, log zkrec.Log) {
 			for i := range n {
-				w.put(w.c.tree.Tick(fmt.Sprintf("job-%05d", i)), last.Encode())
+				w.record(fmt.Sprintf("job-%05d", i), tick, log)
 				if i%100 == 0 {
 					time.Sleep(time.Second)
 				}
 			}
 		}
-		change()
-		measure("a write of each tick record, 100 a second", n/10)
+		begun := zkrec.Entry{Run: last.Run}
+		begun.RunID, begun.State = "next", zkrec.RunRunning
+		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history)
+		measure("a claim of each job, 100 a second", n/40) // no history is read
+		begun.State = zkrec.RunOK
+		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history.Add(zkrec.MinHistory, 0, begun))
+		measure("a result of each job, 100 a second", n/10)
 		client.Disconnect()
 		measure("a lost connection", full)
 		on.stop()
@@ -354,21 +489,17 @@ func TestWatchSaysWhatIsSuperseded(t *testing.T) {
 		w.end(entryOfRun("a", zkrec.RunInterrupted))
 		settle()
 		on.events = nil
-		late := func(state string, entries ...zkrec.Entry) {
-			entries[0].State = state
-			w.put(w.c.tree.History("job"), zkrec.History{Entries: entries}.Encode())
-		}
-		a, b := entryOfRun("a", ""), entryOfRun("b", zkrec.RunOK)
-		late(zkrec.RunLost, a)
+		b := entryOfRun("b", zkrec.RunOK)
+		w.late(entryOfRun("a", zkrec.RunLost))
 		on.want("of the last run", "run_ended job a lost amended")
 		w.claim(b.Run)
 		on.want("the next attempt", "run_begun job b")
-		late(zkrec.RunInterrupted, a)
+		w.late(entryOfRun("a", zkrec.RunInterrupted))
 		on.want("while the next one runs", "run_ended job a interrupted amended superseded")
 		w.end(b)
 		settle()
 		on.events = nil
-		late(zkrec.RunFailed, a, b)
+		w.late(entryOfRun("a", zkrec.RunFailed))
 		on.want("after the next one", "run_ended job a failed amended superseded")
 	})
 }
@@ -390,4 +521,62 @@ func TestWatchFromALostHistory(t *testing.T) {
 		w.end(entryOfRun("b", zkrec.RunOK))
 		on.want("then", "run_begun job b", "run_ended job b ok")
 	})
+}
+
+// TestWatchOutlivesARestore has the ensemble restored from a backup while a Watch runs: as a new leader does, who continues the numbers of
+// transactions, and as a server whose data was replaced, which uses them again. The cursors that follow are of what there is then.
+func TestWatchOutlivesARestore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restore func(s *zkdev.Server, n *zkdev.Snapshot) error
+		want    []string
+	}{
+		"a new leader": {(*zkdev.Server).Restore, []string{"gap job runs 0", "job_canceled gone"}}, "replaced data": {(*zkdev.Server).Reset, []string{"gap job runs 0", "gap lost 0", "job_canceled gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+				on := w.watch(w.operator(), WatchOptions{})
+				on.want("at first", "watching")
+				w.end(entryOfRun("a", zkrec.RunOK))
+				on.want("one run", "run_begun job a", "run_ended job a ok")
+				backup := w.server.Snapshot()
+				w.end(entryOfRun("b", zkrec.RunOK))
+				w.end(entryOfRun("c", zkrec.RunOK))
+				for range 100 {
+					w.put(w.c.tree.Alive("job"), nil)
+				}
+				w.submit(job.Job{Name: "gone", Schedule: "@hourly"})
+				settle()
+				on.events = slices.DeleteFunc(on.events, func(ev Event) bool { return ev.Kind == EventJobUnowned })
+				on.want("then", "run_begun job b", "run_ended job b ok", "run_begun job c", "run_ended job c ok", "job_submitted gone")
+				if err := c.restore(w.server, backup); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				on.want("restored", c.want...)
+				w.end(entryOfRun("d", zkrec.RunOK))
+				settle()
+				last := on.events[len(on.events)-1]
+				if last.Cursor > w.server.Zxid() {
+					t.Errorf("the cursor is %d, the server at %d", last.Cursor, w.server.Zxid())
+				}
+				on.want("it continues", "run_begun job d", "run_ended job d ok")
+				w.end(entryOfRun("e", zkrec.RunOK))
+				_, err := w.c.Pause(w.Context(), "job", PauseOptions{})
+				w.must(err)
+				next := w.watch(w.operator(), WatchOptions{Since: last.Cursor})
+				settle()
+				if !slices.ContainsFunc(next.events, func(ev Event) bool { return ev.Kind == EventRunEnded && ev.Entry.RunID == "e" }) {
+					t.Errorf("resumed, it tells %+v", next.events)
+				}
+				on.want("and on", "run_begun job e", "run_ended job e ok", "job_changed job paused")
+				w.submit(job.Job{Name: "brief", Schedule: "@hourly"})
+				_, err = w.c.Cancel(w.Context(), "brief")
+				w.must(err)
+				on.want("a job came and went", "gap jobs 1")
+			})
+		})
+	}
 }

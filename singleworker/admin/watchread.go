@@ -27,7 +27,7 @@ func (l *childList) listed(stat zkconn.Stat, since int64, fresh bool) (gone bool
 	creations := (int(stat.Cversion) + stat.NumChildren) / 2 // it counts deletions, too
 	switch {
 	case l.czxid == stat.Czxid:
-		l.unread += creations - l.creations
+		l.unread += max(0, creations-l.creations) // fewer after a restore
 	case fresh:
 		gone = l.czxid != 0
 		l.pzxid, l.unread = 0, creations
@@ -62,14 +62,14 @@ type look struct {
 	slots map[string]bool // their owner records and tick records
 }
 
-// sync has the server catch up, and gives a cursor up that is one of a lost history.
+// sync has the server catch up. Of transactions that it does not have, as after a restore, there is neither a cursor nor a position.
 func (w *watcher) sync(ctx context.Context) error {
 	if err := w.c.conn.Sync(ctx, w.c.tree.Root()); err != nil {
 		return err
 	}
-	if last := w.c.conn.Zxid(); w.since > last {
-		w.tell(Event{Kind: EventGap, Zxid: last, Gap: &Gap{What: GapLost, After: w.since}})
-		w.since, w.cursor, w.seen = 0, 0, last
+	if known, last := max(w.since, w.seen), w.c.conn.Zxid(); known > last {
+		w.tell(Event{Kind: EventGap, Zxid: last, Gap: &Gap{What: GapLost, After: known}})
+		w.since, w.cursor, w.seen = 0, last, last
 	}
 	return nil
 }
@@ -77,11 +77,6 @@ func (w *watcher) sync(ctx context.Context) error {
 // read reads what is at some paths, or everything.
 func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool) error {
 	tree := w.c.tree
-	if all { // this may be another server, in a session that knows nothing of the one before
-		if err := w.sync(ctx); err != nil {
-			return err
-		}
-	}
 	jobs := make(map[string]*look)
 	if _, changed := paths[tree.Root()]; all || changed {
 		if err := w.readList(ctx, jobs); err != nil {

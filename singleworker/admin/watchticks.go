@@ -1,149 +1,85 @@
 package admin
 
 import (
-	"slices"
+	"strconv"
+	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// watchedTicks is what was reported of the ticks of a slot: a position in its history. Entries have no numbers; runs have
-// IDs, and the ticks of rows only grow.
+// watchedTicks is what was reported of the ticks of a slot.
 type watchedTicks struct {
-	mzxid     int64 // of the tick record
-	history   int64 // the czxid of the history
-	refused   bool  // the tick record may not be read, which was reported
-	bad       int64 // the mzxid of the latest tick record that was reported as unreadable
-	amendable bool  // the history has a run whose result may still come, so it is watched
-	open      string
-	through   int64 // the last tick of the rows that were reported
-	rowTick   int64 // the first tick of the last of these rows, and how many ticks of it were reported
-	rowCount  int
-	runs      []endedRun
-	anchored  bool // part of the history is known, so what follows it can be told from what is missing
+	mzxid   int64 // of the tick record
+	czxid   int64 // likewise
+	history int64 // the czxid of a history that did not seem to belong to it
+	refused bool  // the tick record may not be read, which was reported
+	bad     int64 // the mzxid of the latest tick record that was reported as unreadable
+	torn    int64 // the mzxid of the latest tick record with which a history was read again
+	mark    zkrec.Mark
+	last    lastEntry
+	open    string // the run that was reported to have begun, and has not ended
 }
 
-type endedRun struct{ id, state string }
+// lastEntry is the last entry of a history, as it was reported.
+type lastEntry struct {
+	number int64 // 0: none was read
+	id     string
+	ticks  int
+}
 
-// begin takes the tick record as known. It reports whether the history is needed for that.
-func (t *watchedTicks) begin(tick zkrec.Tick) (more bool) {
-	*t = watchedTicks{through: tick.Watermark}
+// entryID tells an entry from another one that has its number in a history that was restored.
+func entryID(e zkrec.Entry) string {
+	if e.RunID != "" {
+		return e.RunID
+	}
+	return strconv.FormatInt(e.Tick, 10)
+}
+
+// begin takes a tick record as known, and the history up to a mark.
+func (t *watchedTicks) begin(tick zkrec.Tick, mark zkrec.Mark) {
+	*t = watchedTicks{mark: mark}
 	if tick.Open() {
 		t.open = tick.RunID
-	} else if tick.RunID != "" {
-		t.runs, t.anchored = []endedRun{{tick.RunID, tick.State}}, true
 	}
-	return tick.Open() || tick.State == zkrec.RunInterrupted || tick.State == zkrec.RunLost
 }
 
-// beginWith takes a history as known, which is no older than the tick record: up to the run of that.
-func (t *watchedTicks) beginWith(h zkrec.History) {
-	ended := slices.Clone(t.runs)
-	t.runs = nil
+// follow returns the events that lead to a history, and from there to a tick record that is no newer. whole is false if the history does not
+// reach back to what was reported.
+func (t *watchedTicks) follow(tick zkrec.Tick, h zkrec.History) (events, last []Event, whole bool) {
+	news, whole := h.Since(t.mark)
+	ended := false // the run of the tick record
 	for _, e := range h.Entries {
+		whole = whole && (e.Number != t.last.number || entryID(e) == t.last.id)
+		ended = ended || e.RunID != "" && e.RunID == tick.RunID
+	}
+	for _, e := range news {
+		again := e.Number <= t.mark.Number
 		if e.RunID == "" {
-			if e.Last() <= t.through {
-				t.anchored, t.rowTick, t.rowCount = true, e.Tick, e.Ticks()
-			}
+			events = append(events, t.grown(e, again))
 			continue
 		}
-		if e.RunID == t.open {
-			break
-		}
-		t.mark(e.Run)
-		if len(ended) > 0 && e.RunID == ended[0].id {
-			t.runs[len(t.runs)-1].state = ended[0].state // it may have been amended since
-			break
-		}
-	}
-	if len(t.runs) == 0 {
-		t.runs = ended
-	}
-}
-
-// mark notes a run as ended.
-func (t *watchedTicks) mark(run zkrec.Run) {
-	t.runs, t.anchored = append(t.runs, endedRun{run.RunID, run.State}), true
-	t.amendable = t.amendable || run.State == zkrec.RunInterrupted || run.State == zkrec.RunLost
-}
-
-// known is the state in which a run was reported as ended, or "".
-func (t *watchedTicks) known(id string) string {
-	if i := slices.IndexFunc(t.runs, func(r endedRun) bool { return r.id == id }); i >= 0 {
-		return t.runs[i].state
-	}
-	return ""
-}
-
-// reported counts the entries at the beginning of a history that were reported completely. found is false if none is known.
-func (t *watchedTicks) reported(entries []zkrec.Entry) (n int, found bool) {
-	for i, e := range slices.Backward(entries) {
 		switch {
-		case e.RunID != "" && t.known(e.RunID) != "", e.RunID == "" && e.Last() <= t.through:
-			return i + 1, true
-		case e.RunID == "" && e.Tick <= t.through:
-			return i, true
-		}
-	}
-	return 0, false
-}
-
-// follow returns the events that lead to a history, and from there to a tick record that is no newer. gap means that the
-// history does not reach back to what was reported.
-func (t *watchedTicks) follow(tick zkrec.Tick, entries []zkrec.Entry) (events, last []Event, gap bool) {
-	first, found := t.reported(entries)
-	gap = !found && len(entries) > 0 && (t.anchored || len(entries) >= zkrec.MaxHistory)
-	before := *t
-	t.runs, t.amendable = nil, false
-	isRun := func(e zkrec.Entry) bool { return e.RunID != "" }
-	for i, e := range entries {
-		if e.RunID == "" {
-			if i >= first {
-				events = append(events, t.row(e))
-			}
-			continue
-		}
-		t.mark(e.Run)
-		switch was := before.known(e.RunID); {
-		case i < first && was != "" && was != e.State:
-			later := tick.Open() && tick.RunID != e.RunID || slices.ContainsFunc(entries[i+1:], isRun)
-			events = append(events, Event{Kind: EventRunEnded, Entry: entryPtr(e), Amended: true, Superseded: later})
-		case i >= first:
-			events = t.ended(events, e)
-		}
-	}
-	for _, ev := range events {
-		if what, at := tick.NextAttemptOf(ev.Entry.RunID); ev.Kind == EventRunEnded && !ev.Amended {
-			ev.Entry.NextAttempt, ev.Entry.NextAttemptAt = what, milli(at)
-		}
-	}
-	if t.known(t.open) != "" {
-		t.open = ""
-	}
-	switch ended := t.known(tick.RunID) != ""; {
-	case tick.RunID == "" || ended:
-	case tick.Open():
-		gap = gap || t.open != "" && t.open != tick.RunID
-		if t.open != tick.RunID {
-			last = append(last, begun(zkrec.Entry{Run: tick.Run}))
-		}
-		t.open = tick.RunID
-	default: // an older version kept no history
-		if before.known(tick.RunID) == "" {
-			last = t.ended(last, zkrec.Entry{Run: tick.Run})
-		}
-		if t.mark(tick.Run); t.open == tick.RunID {
+		case again:
+		case e.RunID == t.open:
 			t.open = ""
+		default:
+			events = append(events, begun(e))
 		}
+		events = append(events, endOf(e, again, tick, h))
 	}
-	return events, last, gap
-}
-
-// ended adds the end of a run, and its begin unless that was reported.
-func (t *watchedTicks) ended(events []Event, e zkrec.Entry) []Event {
-	if e.RunID != t.open {
-		events = append(events, begun(e))
+	t.mark = h.Mark
+	if n := len(h.Entries); n > 0 {
+		e := h.Entries[n-1]
+		t.last = lastEntry{e.Number, entryID(e), e.Ticks()}
 	}
-	return append(events, Event{Kind: EventRunEnded, Entry: entryPtr(e)})
+	if t.open != "" && (t.open != tick.RunID || !tick.Open()) {
+		whole, t.open = false, "" // what became of it is forgotten
+	}
+	if tick.Open() && !ended && t.open == "" {
+		last, t.open = append(last, begun(zkrec.Entry{Run: tick.Run})), tick.RunID
+	}
+	return events, last, whole
 }
 
 // begun is the begin of a run that may have ended.
@@ -152,20 +88,54 @@ func begun(e zkrec.Entry) Event {
 	return Event{Kind: EventRunBegun, Entry: entryPtr(e)}
 }
 
-// row is ticks that were not run, of which some may have been reported.
-func (t *watchedTicks) row(e zkrec.Entry) Event {
-	ev := Event{Kind: EventTicksSkipped, Entry: entryPtr(e), Continued: e.Tick <= t.through}
+// endOf is the end of a run, of which another end may have been reported. An entry that was written after another one had followed it has
+// been amended.
+func endOf(e zkrec.Entry, again bool, tick zkrec.Tick, h zkrec.History) Event {
+	ev := Event{Kind: EventRunEnded, Entry: entryPtr(e), Amended: again}
+	later := tick.Open() && tick.RunID != e.RunID
+	for _, other := range h.Entries {
+		if other.Number > e.Number {
+			ev.Amended = ev.Amended || other.Rev < e.Rev
+			later = later || other.RunID != ""
+		}
+	}
+	if ev.Superseded = ev.Amended && later; !ev.Amended {
+		what, at := tick.NextAttemptOf(e.RunID)
+		ev.Entry.NextAttempt, ev.Entry.NextAttemptAt = what, milli(at)
+	}
+	return ev
+}
+
+// grown is ticks that were not run, of which some may have been reported.
+func (t *watchedTicks) grown(e zkrec.Entry, again bool) Event {
+	ev := Event{Kind: EventTicksSkipped, Entry: entryPtr(e), Continued: again}
 	if e.State == zkrec.TickMissed {
 		ev.Kind = EventTicksMissed
 	}
-	if ev.Continued {
-		known := t.rowTick == e.Tick && e.Ticks() < zkrec.MaxCount
+	if again {
+		known := t.last.number == e.Number && e.Ticks() < zkrec.MaxCount
 		if ev.Entry.Count = 0; known {
-			ev.Entry.Count = e.Ticks() - t.rowCount
+			ev.Entry.Count = e.Ticks() - t.last.ticks
 		}
 	}
-	t.through, t.rowTick, t.rowCount, t.anchored = e.Last(), e.Tick, e.Ticks(), true
 	return ev
+}
+
+// happened is when what an event tells of an entry was written. Of the last write of a history ZooKeeper has the time. Of the
+// others only the instance that made them has, and its clock may be wrong.
+func happened(ev Event, h zkrec.History, stat zkconn.Stat) time.Time {
+	at := inUTC(stat.Mtime)
+	known := ev.Entry.Ended
+	switch {
+	case ev.Kind == EventRunBegun:
+		known = ev.Entry.Started
+	case ev.Entry.Rev == h.Rev:
+		return at
+	}
+	if known.IsZero() || known.After(at) {
+		return at
+	}
+	return known
 }
 
 func entryPtr(e zkrec.Entry) *Entry {

@@ -167,20 +167,60 @@ func (w *world) owned(job job.Job) (token int64) {
 func (w *world) claim(run zkrec.Run) {
 	w.Helper()
 	run.State, run.SID = zkrec.RunRunning, "app-1"
-	w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: run.Tick, Run: run}.Encode())
+	w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: run.Tick, Run: run, History: w.log("job").Mark()}.Encode())
 }
 
 func (w *world) end(entry zkrec.Entry, more ...zkconn.Op) {
 	w.Helper()
 	entry.SID, entry.Ended = "app-1", time.Now().UnixMilli()
-	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.History("job"))
+	w.record("job", zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}, w.log("job").Add(zkrec.MinHistory, 0, entry), more...)
+}
+
+// late writes that the result of a run of "job" has come late.
+func (w *world) late(entry zkrec.Entry) {
+	w.Helper()
+	log, ok := w.log("job").Amend(entry)
+	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Tick("job"))
 	w.must(err)
-	history, err := zkrec.ParseHistory(data)
+	tick, err := zkrec.ParseTick(data, noon)
+	if w.must(err); !ok {
+		w.Fatalf("the history has no run %s", entry.RunID)
+	}
+	w.record("job", tick, log)
+}
+
+// log is the history of a slot.
+func (w *world) log(slot string) zkrec.Log {
+	w.Helper()
+	pages, err := w.hand.pages(w.Context(), slot)
 	w.must(err)
-	w.multi(append([]zkconn.Op{
-		zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}.Encode(), zkconn.AnyVersion),
-		zkconn.SetOp(w.c.tree.History("job"), history.Add(0, entry).Encode(), zkconn.AnyVersion),
-	}, more...)...)
+	log, err := zkrec.ParseLog(pages)
+	w.must(err)
+	return log
+}
+
+// record writes a slot's history and, in the same transaction, its tick record, as instances do.
+func (w *world) record(slot string, tick zkrec.Tick, log zkrec.Log, more ...zkconn.Op) {
+	w.Helper()
+	tick.History = log.Mark()
+	ops := append(w.pagesOf(slot, log), zkconn.SetOp(w.c.tree.Tick(slot), tick.Encode(), zkconn.AnyVersion))
+	w.multi(append(ops, more...)...)
+}
+
+// pagesOf writes what the last change of a history has changed.
+func (w *world) pagesOf(slot string, log zkrec.Log) (ops []zkconn.Op) {
+	w.Helper()
+	for _, page := range log.Changed() {
+		path := w.c.tree.HistoryPage(slot, page)
+		_, found, err := w.hand.conn.Exists(w.Context(), path)
+		w.must(err)
+		if found {
+			ops = append(ops, zkconn.SetOp(path, log.Encode(page), zkconn.AnyVersion))
+		} else {
+			ops = append(ops, zkcreate(path, log.Encode(page)))
+		}
+	}
+	return ops
 }
 
 // every polls look until the test has ended or look returns true.

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -27,7 +26,7 @@ const (
 )
 
 // book holds the episodes of a group. It is a state machine: what happened comes in, what is owed to the targets comes out.
-// Of each slot it remembers the last failure, because a Watch that is resumed may report it again.
+// Of each slot that has failed it remembers how far its history was taken in, because a Watch that is resumed may report it again.
 type book struct {
 	serverType string
 	targets    []string
@@ -37,8 +36,7 @@ type book struct {
 	unknown    map[string]string   // targets that do not exist, with a job that names each
 	cursor     int64
 	parts      [parts]part
-	resuming   bool                     // until the Watch has reported what had happened since the cursor
-	held       map[string][]admin.Event // while resuming: what may have been reported before, by slot
+	resuming   bool // until the Watch has reported what had happened since the cursor
 	polls      int
 
 	dropped int // episodes that were not begun, or not told, for lack of room, since the last call of settle
@@ -54,8 +52,11 @@ type part struct {
 
 // record is what is known of a slot.
 type record struct {
-	Last     string     `json:"last,omitempty"` // the key of the last failure that was taken in
-	Left     int        `json:"left,omitempty"` // entries until Last is forgotten
+	// Number and Rev are those of the last failure that was taken in, and Created is that of its slot: see admin.Entry and admin.Event. In
+	// a tree that was copied to another ensemble Created is 0 until the slot is heard of.
+	Created  int64      `json:"created,omitempty"`
+	Number   int64      `json:"number,omitempty"`
+	Rev      int64      `json:"rev,omitempty"`
 	Retry    *failure   `json:"retry,omitempty"`
 	Episodes []*episode `json:"episodes,omitempty"` // the oldest first
 	// To is whom the job names, while there are episodes: it may be canceled before they are told.
@@ -126,7 +127,7 @@ func (b *book) of(slot string) (*part, *record) {
 
 // resume is called before the first event, which follows the cursor if there is one.
 func (b *book) resume() {
-	b.resuming, b.held = b.cursor > 0, make(map[string][]admin.Event)
+	b.resuming = b.cursor > 0
 }
 
 // take takes in an event of Watch.
@@ -135,45 +136,34 @@ func (b *book) take(ev admin.Event) {
 	switch ev.Kind {
 	case admin.EventWatching:
 		b.resuming = false
-		for _, slot := range slices.Sorted(maps.Keys(b.held)) {
-			for _, held := range b.held[slot] {
-				b.happened(held)
-			}
-		}
-		b.held = nil
 	case admin.EventJobSubmitted, admin.EventJobChanged:
 		b.ruled(ev.Job, ev.Notify)
 	case admin.EventJobCanceled:
-		delete(b.held, ev.Job)
 		b.canceled(ev.Job, millis(ev.At))
 	case admin.EventRunBegun, admin.EventRunEnded, admin.EventTicksMissed:
-		if r := b.parts[partOf(ev.Job)].slots[ev.Job]; b.resuming && r != nil && r.Last != "" {
-			b.hold(ev, r.Last)
-			return
+		if !b.knows(ev) {
+			b.happened(ev)
 		}
-		b.happened(ev)
 	default: // owners, instances, skipped ticks
 	}
 }
 
-// hold keeps an event until it is known whether it comes before the last failure that was taken in.
-func (b *book) hold(ev admin.Event, last string) {
-	if ev.Kind != admin.EventRunBegun && keyOf(ev) == last {
-		b.held[ev.Job] = nil
-		return
+// knows reports whether what a Watch tells that is resumed was taken in before. The records of a slot that was created again say nothing
+// of that, and what they say of the former one is over.
+func (b *book) knows(ev admin.Event) bool {
+	r := b.parts[partOf(ev.Job)].slots[ev.Job]
+	if r == nil || r.Number == 0 {
+		return false
 	}
-	b.held[ev.Job] = append(b.held[ev.Job], ev)
-}
-
-// keyOf identifies a run, or a row of missed ticks. It is short, because every slot that ever failed keeps one.
-func keyOf(ev admin.Event) string {
-	id := ev.Entry.RunID
-	if id == "" {
-		id = strconv.FormatInt(millis(ev.Entry.Tick), 10)
+	if r.Created == 0 {
+		r.Created = ev.Created
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	return strconv.FormatUint(h.Sum64(), 36)
+	if r.Created != ev.Created {
+		b.canceled(ev.Job, millis(ev.At))
+		return false
+	}
+	e := ev.Entry
+	return b.resuming && e.Number > 0 && e.Number <= r.Number && e.Rev <= r.Rev
 }
 
 // happened takes in something that is new.
@@ -206,13 +196,26 @@ func (b *book) happened(ev admin.Event) {
 // failed takes in a failure, unless it is to be retried: then it counts when another tick is run first. The late failure of a run
 // that was followed by another one says nothing of how the job is now.
 func (b *book) failed(ev admin.Event, f failure) {
-	p, r := b.of(ev.Job)
-	key := keyOf(ev)
-	if ev.Amended && (ev.Superseded || r.Last == key) {
+	if ev.Amended && ev.Superseded {
 		return
 	}
-	r.Last, r.Left, p.dirty = key, forgetAfter, true
-	if ev.Entry.NextAttempt == admin.NextRetry {
+	p, r := b.of(ev.Job)
+	e := ev.Entry
+	if r.Number == e.Number {
+		if f.Kind == Failed {
+			return // it was lost, and has failed
+		}
+		if !ev.Continued {
+			f.Count = 1 // at least: most of the row was taken in before
+		}
+	}
+	if ev.Amended {
+		r.Number, r.Rev = max(r.Number, e.Number), max(r.Rev, e.Rev)
+	} else {
+		r.Number, r.Rev = e.Number, e.Rev
+	}
+	r.Created, p.dirty = ev.Created, true
+	if e.NextAttempt == admin.NextRetry {
 		r.Retry = &f
 		return
 	}
@@ -317,13 +320,15 @@ func (b *book) succeeded(ev admin.Event) {
 	if r == nil {
 		return
 	}
-	if ev.Amended && keyOf(ev) != r.Last {
-		return // of an older run: others have failed since
+	if ev.Amended && ev.Entry.Number < r.Number {
+		return // others have failed since
 	}
 	if r.Retry != nil {
 		r.Retry, p.dirty = nil, true
 	}
-	r.Left--
+	if ev.Entry.Number > r.Number+forgetAfter {
+		r.Number, p.dirty = 0, true
+	}
 	for _, kind := range []Kind{Failed, Missed} {
 		b.end(p, r, kind, millis(ev.At), false)
 	}
@@ -334,7 +339,7 @@ func (b *book) succeeded(ev admin.Event) {
 func (b *book) end(p *part, r *record, kind Kind, at int64, gone bool) {
 	for _, ep := range r.Episodes {
 		if ep.Kind == kind && ep.Ended == 0 {
-			ep.Ended, ep.Gone, ep.idle, p.dirty, p.full = max(at, 1), gone, false, true, false
+			ep.Ended, ep.Gone, ep.idle, p.dirty, p.full = max(at, ep.At, 1), gone, false, true, false
 		}
 	}
 }
@@ -347,7 +352,7 @@ func (b *book) canceled(name string, at int64) {
 			if slot != name && zkrec.JobOfSlot(slot) != name {
 				continue
 			}
-			r.Retry, r.Last, p.dirty = nil, "", true
+			r.Retry, r.Created, r.Number, r.Rev, p.dirty = nil, 0, 0, 0, true
 			for _, kind := range kinds {
 				b.end(p, r, kind, at, true)
 			}
@@ -365,7 +370,7 @@ func (b *book) tidy(p *part, slot string) {
 	if len(r.Episodes) > 0 || r.Retry != nil {
 		return
 	}
-	if r.Last == "" || r.Left <= 0 || len(p.slots)-p.episodes > lastsPerPart {
+	if r.Number == 0 || len(p.slots)-p.episodes > lastsPerPart {
 		delete(p.slots, slot)
 		p.dirty = true
 	}

@@ -14,9 +14,12 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
+// ran is the end of a run, whose ID in base 36 is the number of its entry.
 func ran(job, id, state string, minute int) admin.Event {
 	at := noon.Add(time.Duration(minute) * time.Minute)
-	return admin.Event{Kind: admin.EventRunEnded, Job: job, At: at, Entry: &admin.Entry{
+	number, _ := strconv.ParseInt(id, 36, 64)
+	return admin.Event{Kind: admin.EventRunEnded, Job: job, At: at, Created: 1, Entry: &admin.Entry{
+		Number: number, Rev: number,
 		Run: admin.Run{RunID: id, Tick: at, State: state, Attempt: 1, InstanceID: "app-1", Error: map[bool]string{true: "no paper"}[state != admin.RunOK]},
 	}}
 }
@@ -34,7 +37,8 @@ func retried(ev admin.Event) admin.Event {
 
 func missed(job string, minute, count int) admin.Event {
 	at := noon.Add(time.Duration(minute) * time.Minute)
-	return admin.Event{Kind: admin.EventTicksMissed, Job: job, At: at, Entry: &admin.Entry{
+	return admin.Event{Kind: admin.EventTicksMissed, Job: job, At: at, Created: 1, Entry: &admin.Entry{
+		Number: 1000 + int64(minute), Rev: 1000 + int64(minute),
 		Run: admin.Run{Tick: at, State: admin.RunMissed}, Count: count, Reason: admin.ReasonNoOwner,
 	}}
 }
@@ -148,6 +152,11 @@ func TestEpisodes(t *testing.T) {
 			steps: [][]admin.Event{{ran("report", "a", "lost", 0)}, {amended(ran("report", "a", "failed", 0))}, {amended(ran("report", "a", "ok", 0))}, {amended(ran("report", "0", "ok", 0))}},
 			said:  [][]string{{failed}, nil, {"report recovered after 1 failed run" + since}, nil},
 		},
+		{
+			name:  "a late success of the run after the one that failed",
+			steps: [][]admin.Event{{ran("report", "a", "failed", 0), ran("report", "b", "interrupted", 1)}, {amended(ran("report", "b", "ok", 1))}},
+			said:  [][]string{{failed}, {"report recovered after 1 failed run" + since}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -172,16 +181,132 @@ func replaced(ev admin.Event) admin.Event {
 	return ev
 }
 
+// TestWhatAnHeirIsToldAgain has a sender take in some events, and its heir hear what a history says then.
+func TestWhatAnHeirIsToldAgain(t *testing.T) {
+	t.Parallel()
+	const since = ", since 2026-11-22 12:00:00 UTC"
+	numbered := func(number, rev int64, ev admin.Event) admin.Event {
+		ev.Entry.Number, ev.Entry.Rev = number, rev
+		return ev
+	}
+	write := func(rev int64, ev admin.Event) admin.Event { return numbered(ev.Entry.Number, rev, ev) }
+	of := func(created int64, ev admin.Event) admin.Event {
+		ev.Created = created
+		return ev
+	}
+	fail := func() admin.Event { return ran("report", "3", "failed", 0) }
+	for _, c := range []struct {
+		name          string
+		before, after []admin.Event
+		said          []string
+	}{
+		{"what was taken in", []admin.Event{ran("report", "2", "ok", 0), fail()}, []admin.Event{ran("report", "2", "ok", 0), begins("report", "3", 0, 1), fail()}, nil},
+		{
+			"a success since",
+			[]admin.Event{fail()},
+			[]admin.Event{fail(), begins("report", "4", 1, 1), ran("report", "4", "ok", 1)},
+			[]string{"report recovered after 1 failed run" + since},
+		},
+		{
+			"a failure since, of which the history has forgotten all before",
+			[]admin.Event{fail()}, []admin.Event{ran("report", "9", "failed", 1), ran("report", "a", "ok", 2)},
+			[]string{"report recovered after 2 failed runs" + since},
+		},
+		{
+			"a late failure of a run before",
+			[]admin.Event{ran("report", "2", "interrupted", 0), fail()}, []admin.Event{superseded(write(4, ran("report", "2", "failed", 0))), fail(), write(5, ran("report", "4", "ok", 1))},
+			[]string{"report recovered after 1 failed run" + since},
+		},
+		{
+			"a late success of a run before",
+			[]admin.Event{ran("report", "2", "interrupted", 0), fail()}, []admin.Event{superseded(write(4, ran("report", "2", "ok", 0))), fail()},
+			nil,
+		},
+		{
+			"a late success of the run that was lost",
+			[]admin.Event{ran("report", "3", "lost", 0)}, []admin.Event{write(4, ran("report", "3", "ok", 0))},
+			[]string{"report recovered after 1 failed run" + since},
+		},
+		{"a late failure of the run that was lost", []admin.Event{ran("report", "3", "lost", 0)}, []admin.Event{write(4, fail())}, nil},
+		{
+			"a row that has grown",
+			[]admin.Event{missed("report", 0, 3)}, []admin.Event{write(1001, missed("report", 0, 5)), write(1002, ran("report", "zz", "ok", 5))},
+			[]string{"report recovered after 4 missed ticks" + since},
+		},
+		{
+			"a late failure, and ticks that were missed before it came",
+			[]admin.Event{ran("report", "2", "interrupted", 0), amended(write(4, ran("report", "2", "failed", 0)))},
+			[]admin.Event{amended(write(4, ran("report", "2", "failed", 0))), numbered(3, 3, missed("report", 0, 3))},
+			[]string{"report missed 3 ticks" + since + ": nobody claimed them: no_owner"},
+		},
+		{
+			"both were taken in",
+			[]admin.Event{numbered(3, 3, missed("report", 0, 3)), amended(write(4, ran("report", "2", "failed", 0)))},
+			[]admin.Event{amended(write(4, ran("report", "2", "failed", 0))), numbered(3, 3, missed("report", 0, 3)), write(5, ran("report", "4", "ok", 1))},
+			[]string{"report recovered after 3 missed ticks" + since, "report recovered after 1 failed run" + since},
+		},
+		{
+			"the job was submitted again, and fails",
+			[]admin.Event{fail()}, []admin.Event{of(2, ran("report", "1", "failed", 1)), of(2, ran("report", "2", "ok", 2))},
+			[]string{"report recovered after 2 failed runs" + since},
+		},
+		{
+			"the job was submitted again, and runs",
+			[]admin.Event{fail()}, []admin.Event{of(2, begins("report", "1", 1, 1))},
+			[]string{"report was canceled after 1 failed run" + since},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := toOps()
+			b.cursor = 1
+			for _, ev := range c.before {
+				b.take(ev)
+			}
+			if said := tellOps(b); len(said) == 0 {
+				t.Fatalf("at first it said %q", said)
+			}
+			b = restarted(t, b)
+			for _, ev := range c.after {
+				ev.Repeated = true
+				b.take(ev)
+			}
+			b.take(admin.Event{Kind: admin.EventWatching, Cursor: 2})
+			wantSaid(t, tellOps(b), c.said...)
+		})
+	}
+}
+
+// TestOldFailuresAreForgotten has a slot run well for longer than any history reaches back.
+func TestOldFailuresAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := toOps()
+	b.take(ran("report", "1", "failed", 0))
+	tellOps(b)
+	last := ran("report", "2", "ok", 1)
+	last.Entry.Number = forgetAfter + 1
+	b.take(last)
+	tellOps(b)
+	if r := b.parts[partOf("report")].slots["report"]; r == nil || r.Number != 1 {
+		t.Errorf("of a failure that a history may still have, it remembers %+v", r)
+	}
+	last.Entry.Number++
+	b.take(last)
+	if r := b.parts[partOf("report")].slots["report"]; r != nil {
+		t.Errorf("it remembers %+v", r)
+	}
+}
+
 // TestCanceledLeavesNothing has a job that failed canceled: at a resumption, nothing of the next one of that name is held back.
 func TestCanceledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := toOps()
-	b.take(ran("report", "a", "failed", 0))
+	b.take(ran("report", "b", "failed", 0))
 	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
 	b.take(admin.Event{Kind: admin.EventJobCanceled, Job: "report", At: noon, Cursor: 1})
 	wantSaid(t, tellOps(b), "report was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC")
 	b.resume()
-	b.take(ran("report", "b", "failed", 1))
+	b.take(ran("report", "a", "failed", 1))
 	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:01:00 UTC, on app-1: no paper")
 }
 
@@ -239,7 +364,10 @@ func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := toOps(Rule{To: []string{"ops", "dev"}})
 		b.cursor = 1
-		w := &randomJobs{past: make(map[string][]admin.Event), heard: map[string]map[string]int{"ops": {}, "dev": {}}, last: map[string]map[string]Kind{"ops": {}, "dev": {}}}
+		w := &randomJobs{
+			jobs:  map[string]*randomJob{"job0": {created: 1}, "job1": {created: 1}, "job2": {created: 1}},
+			heard: map[string]map[string]int{"ops": {}, "dev": {}}, last: map[string]map[string]Kind{"ops": {}, "dev": {}},
+		}
 		b.take(admin.Event{Kind: admin.EventWatching, Cursor: 1})
 		excused := make(map[string]bool)
 		for range 200 {
@@ -265,7 +393,7 @@ func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
 				b.take(w.run(r))
 			}
 		}
-		for slot := range w.past { // everything is well in the end
+		for slot := range w.jobs { // everything is well in the end
 			b.take(w.add(ran(slot, "end", admin.RunOK, 999)))
 		}
 		for _, target := range []string{"ops", "dev"} {
@@ -303,35 +431,80 @@ func (b *book) lasting() (n int) {
 type randomJobs struct {
 	runs   int
 	cursor int64
-	past   map[string][]admin.Event
+	jobs   map[string]*randomJob
 	heard  map[string]map[string]int  // by target: how often each item
 	last   map[string]map[string]Kind // by target: what was heard last of each slot
 }
 
+type randomJob struct {
+	created, number, rev, changed int64
+	past                          []admin.Event
+}
+
 func (w *randomJobs) add(ev admin.Event) admin.Event {
-	w.cursor++
-	ev.Cursor, ev.Zxid = w.cursor, w.cursor
-	w.past[ev.Job] = append(w.past[ev.Job], ev)
-	w.past[ev.Job] = w.past[ev.Job][max(0, len(w.past[ev.Job])-20):]
+	j := w.jobs[ev.Job]
+	j.number++
+	ev.Created, ev.Entry.Number = j.created, j.number
+	ev = w.write(j, ev)
+	j.past = append(j.past, ev)
+	j.past = j.past[max(0, len(j.past)-20):]
 	return ev
 }
 
+// write is a transaction.
+func (w *randomJobs) write(j *randomJob, ev admin.Event) admin.Event {
+	w.cursor++
+	j.rev++
+	ev.Cursor, ev.Zxid, j.changed, ev.Entry.Rev = w.cursor, w.cursor, w.cursor, j.rev
+	return ev
+}
+
+// run has a job run, or the result of a run come late, or the job submitted again.
 func (w *randomJobs) run(r *rand.Rand) admin.Event {
 	w.runs++
+	name := "job" + strconv.Itoa(r.IntN(3))
+	switch j := w.jobs[name]; r.IntN(20) {
+	case 0, 1, 2:
+		for i, was := range slices.Backward(j.past) {
+			if was.Entry.State == admin.RunInterrupted || was.Entry.State == admin.RunLost {
+				return w.late(j, i, []string{admin.RunOK, admin.RunFailed}[r.IntN(2)])
+			}
+		}
+	case 3:
+		w.cursor++
+		*j = randomJob{created: w.cursor, changed: w.cursor}
+		return admin.Event{Kind: admin.EventJobCanceled, Job: name, Zxid: w.cursor, Cursor: w.cursor}
+	}
 	states := []string{admin.RunOK, admin.RunOK, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunLost}
-	job := "job" + strconv.Itoa(r.IntN(3))
-	return w.add(ran(job, strconv.Itoa(w.runs), states[r.IntN(len(states))], w.runs))
+	return w.add(ran(name, strconv.Itoa(w.runs), states[r.IntN(len(states))], w.runs))
+}
+
+// late has the result of a run come late. A failure of one that was interrupted is not told if another run has followed.
+func (w *randomJobs) late(j *randomJob, i int, state string) admin.Event {
+	ev := j.past[i]
+	entry := *ev.Entry
+	ev.Entry = &entry
+	ev = w.write(j, ev)
+	ev.Superseded = i < len(j.past)-1
+	if entry.State == admin.RunInterrupted && state == admin.RunFailed && ev.Superseded {
+		entry.NotBegun = true // marks it for check
+	}
+	entry.State = state
+	j.past[i] = ev
+	ev.Amended = true
+	return ev
 }
 
 // resume tells an heir everything that is still in the histories of some jobs, which includes all that came after its cursor.
 func (w *randomJobs) resume(b *book, r *rand.Rand) *book {
 	cursor := b.cursor
-	for _, past := range w.past {
-		if past[len(past)-1].Cursor <= cursor && r.IntN(2) == 0 {
+	for _, j := range w.jobs {
+		if j.changed <= cursor && r.IntN(2) == 0 {
 			continue
 		}
-		for _, ev := range past {
-			ev.Repeated = true
+		for i, ev := range j.past {
+			ev.Amended = slices.ContainsFunc(j.past[i:], func(later admin.Event) bool { return later.Entry.Rev < ev.Entry.Rev })
+			ev.Repeated, ev.Superseded = true, ev.Amended
 			b.take(ev)
 		}
 	}
@@ -351,9 +524,9 @@ func (w *randomJobs) hear(items []owing, target string) {
 // check expects that the target, which was just told everything, knows how each job is.
 func (w *randomJobs) check(t *testing.T, target string, seed uint64) {
 	t.Helper()
-	for slot, past := range w.past {
-		for _, ev := range slices.Backward(past) {
-			if ev.Entry.State == admin.RunInterrupted {
+	for slot, j := range w.jobs {
+		for _, ev := range slices.Backward(j.past) {
+			if ev.Entry.State == admin.RunInterrupted || ev.Entry.NotBegun {
 				continue
 			}
 			if fails, said := !ev.Entry.OK(), w.last[target][slot]; fails != (said == Failed) {

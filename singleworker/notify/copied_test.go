@@ -31,10 +31,17 @@ func copyTree(ctx context.Context, from, to *zkconn.Conn, path string) error {
 	return err
 }
 
-// A sender in a tree that was copied to another ensemble, where all numbers of transactions are lower, waits for no sender of the
+// A sender in a tree that was copied to another ensemble, where all numbers of transactions are lower, or higher, waits for no sender of the
 // former one, repeats nothing that was told there, and leaves out nothing that happened since.
 func TestCopiedTree(t *testing.T) {
 	t.Parallel()
+	for _, higher := range []bool{false, true} {
+		testCopiedTree(t, higher)
+	}
+}
+
+func testCopiedTree(t *testing.T, higher bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		told, targets := &place{}, map[string]notify.Sender{}
 		targets["ops"] = told
@@ -50,11 +57,17 @@ func TestCopiedTree(t *testing.T) {
 			t.Error(err)
 		}
 		s := newScene(t)
-		if err := copyTree(t.Context(), old.connect(), s.connect(), zkrec.NewTree(swtest.DefaultServerType).Root()); err != nil {
+		conn := s.connect()
+		for higher && s.Server().Zxid() <= old.Server().Zxid() {
+			if _, err := conn.Multi(t.Context(), zkconn.CreateOp("/other", nil), zkconn.DeleteOp("/other", zkconn.AnyVersion)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := copyTree(t.Context(), old.connect(), conn, zkrec.NewTree(swtest.DefaultServerType).Root()); err != nil {
 			t.Fatal(err)
 		}
-		if was, is := old.Server().Zxid(), s.Server().Zxid(); is >= was {
-			t.Fatalf("%d transactions there, %d here: want fewer", was, is)
+		if was, is := old.Server().Zxid(), s.Server().Zxid(); (is > was) != higher {
+			t.Fatalf("%d transactions there, %d here: want more %v", was, is, higher)
 		}
 		s.begin()
 		s.submit(job.Job{Name: "other", Schedule: "0 * * * * ?", Handler: "report"})

@@ -83,6 +83,9 @@ func (d *desk) follow(ctx context.Context, client *admin.Client, since int64) er
 		if err != nil {
 			return err
 		}
+		if ev.At.IsZero() { // something was deleted
+			ev.At, _, _ = client.Clock()
+		}
 		if err := d.post(ctx, func() { d.take(ctx, ev) }); err != nil {
 			return err
 		}

@@ -439,6 +439,9 @@ func TestLateJobIsTold(t *testing.T) {
 		s.Cancel("orphan")
 		time.Sleep(2 * time.Minute)
 		s.want(ops, "n1: orphan late", "n1: orphan was canceled")
+		if at := ops.messages[1].Items[0].At; time.Since(at).Abs() > 3*time.Minute {
+			t.Errorf("it is told to have been canceled at %v, and it is %v", at, time.Now())
+		}
 	})
 }
 

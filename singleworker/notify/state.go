@@ -93,6 +93,9 @@ func (s *store) load(ctx context.Context, b *book, sender string, term int64) (u
 			if err := b.parts[i].parse(i, r.Data); err != nil {
 				unreadable[reads[i].Path] = err
 			}
+			if r.Stat.Version == 0 || unreadable[s.tree.Notices()] != nil {
+				b.parts[i].copied()
+			}
 		}
 		return nil
 	})
@@ -160,6 +163,14 @@ func (p *part) parse(number int, data []byte) (first error) {
 	return first
 }
 
+// copied takes in that no sender of this ensemble has written the part: each of them writes it after it was created. The transactions in it
+// are others'.
+func (p *part) copied() {
+	for _, r := range p.slots {
+		r.Created, p.dirty = 0, true
+	}
+}
+
 // parseRecord reads what is known of a slot. The error is why no sender can have written it.
 func parseRecord(data []byte) (*record, error) {
 	r := &record{}
@@ -169,8 +180,8 @@ func parseRecord(data []byte) (*record, error) {
 	switch {
 	case len(data) > maxRecord*(1+len(r.Episodes)):
 		return nil, fmt.Errorf("%d bytes with %d episodes are too many", len(data), len(r.Episodes))
-	case r.Left > forgetAfter:
-		return nil, fmt.Errorf("left is %d, at most %d", r.Left, forgetAfter)
+	case min(r.Created, r.Number, r.Rev) < 0:
+		return nil, fmt.Errorf("entry %d, of write %d of history %d, does not exist", r.Number, r.Rev, r.Created)
 	case (&job.Job{Name: "job", Schedule: "@daily", Notify: r.To}).Validate() != nil:
 		return nil, errors.New("no job names such targets")
 	}

@@ -21,7 +21,7 @@ var values = []string{
 
 const (
 	goodSlot = `{"episodes":[{"kind":"failed","id":"g","tick":1,"at":1,"count":1,"last":1}]}`
-	slotOf   = `{"last":"k","left":1,"retry":@retry@,"episodes":[@episode@],"to":{"hook":["failed"]}}`
+	slotOf   = `{"created":1,"number":1,"rev":1,"retry":@retry@,"episodes":[@episode@],"to":{"hook":["failed"]}}`
 )
 
 // broken lists a slot's record with each of its fields in turn replaced by each value.
@@ -122,7 +122,7 @@ func TestBrokenParts(t *testing.T) {
 		`{"slots":{"job":{"episodes":[{"kind":"late","tick":253402300800000}]}}}`:                    "not a time",
 		`{"slots":{"job":{"episodes":[{"kind":"late","ended":253402300800000}]}}}`:                   "not a time",
 		`{"slots":{"job":{"retry":{"kind":"failed","count":-1}}}}`:                                   "-1 is no count",
-		`{"slots":{"job":{"left":501}}}`:                                                             "left is 501",
+		`{"slots":{"job":{"created":7,"number":1,"rev":-1}}}`:                                        "entry 1, of write -1",
 		`{"slots":{"job":{"to":{"a/b":[]}}}}`:                                                        "no job names such targets",
 		`{"slots":{"job":{"episodes":[{"kind":"late","id":"x","last":1,"ended":253402300799999}]}}}`: "",
 	} {

@@ -16,13 +16,15 @@ type Kind string
 const (
 	Ran    Kind = "run"   // a run that has ended, one attempt of its tick
 	NotRun Kind = "ticks" // consecutive ticks that were not run
-	// Hole says that what happened between Tick and To, or an unknown part of it, is not in the log: nobody read the
-	// history before it had forgotten it, or it was repaired, or ZooKeeper was restored and has
-	// less than the log, which then may have some entries twice. Error says which. Without a Job, it is jobs that came and went.
+	// Hole says that something that happened between Tick and To is not in the log: nobody read the history before it had
+	// forgotten it; or that ZooKeeper was restored and has less than the log. Error says which. Without a Job, it is jobs that came and went.
 	Hole Kind = "hole"
 	// Gone says that the job, or the shard, was removed, and its history with it: what it did in its last moment, less than a
 	// second if a reader was there, may not be in the log.
 	Gone Kind = "gone"
+	// Void is for stores, and Options.OnAppended: it takes the place of a row of ticks that were not run, which ZooKeeper forgot
+	// when it was restored and accounts for once more. No query returns it.
+	Void Kind = "void"
 	// Mark is for stores: a line without news.
 	Mark Kind = "mark"
 )
@@ -42,12 +44,14 @@ type Entry struct {
 	Key  string `json:"key,omitempty"`
 	Kind Kind   `json:"kind"`
 	// At is when the run ended, or its ticks were found not to have run, by the clock of the instance that recorded it; of
-	// a Hole when ZooKeeper had what follows it, of Gone when the reader saw it.
+	// a Hole when ZooKeeper had what follows it, of Gone and of Void when the reader saw it.
 	At time.Time `json:"at"`
-	// Amended means that the result of a run came late: it was in the log as interrupted or lost.
+	// Amended means that the log had the entry, and this is what it says now: the result of a run came late, it was in the log as
+	// interrupted or lost; or a row of ticks has grown.
 	Amended bool `json:"amended,omitempty"`
 
-	// Of a Hole and of Gone only Tick, To and Error are set. NextAttempt and Shard are never set.
+	// Of a Hole and of Gone only Tick, To and Error are set, and of a Hole Number and Rev, from which the log
+	// continues. NextAttempt and Shard are never set.
 	admin.Entry
 }
 
@@ -58,7 +62,7 @@ func (e Entry) OK() bool {
 		return e.State == admin.RunOK || e.State == admin.RunSkipped
 	case Hole:
 		return false
-	case Gone, Mark:
+	case Gone, Void, Mark:
 	}
 	return true
 }

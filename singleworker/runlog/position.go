@@ -1,6 +1,7 @@
 package runlog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,28 +11,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Position is what the log has of one slot's history. The zero Position has nothing.
+// Position is up to where the log has a slot's history. The zero Position has nothing.
 type Position struct {
 	Incarnation int64 `json:"incarnation,omitempty"`
-	// Last is the Key of the newest entry, or empty.
-	Last string `json:"last,omitempty"`
-	// Through is the last tick of that entry, in Unix milliseconds. Rows grow.
-	Through int64 `json:"through,omitempty"`
-	// Open are the runs whose results may still come, because they were interrupted or lost.
-	Open []OpenRun `json:"open,omitempty"`
+	// Rev is the last write of the history that the log has, and Number its last entry.
+	Rev    int64 `json:"rev,omitempty"`
+	Number int64 `json:"number,omitempty"`
+	// Key is that of the last entry, or empty after a Hole. Through is the last tick of the schedule, in Unix milliseconds. A
+	// history that was restored may have the same numbers for others.
+	Key     string `json:"key,omitempty"`
+	Through int64  `json:"through,omitempty"`
 }
-
-// OpenRun is a run that is in the log without its result.
-type OpenRun struct {
-	Key   string `json:"key"`
-	State string `json:"state"`
-	Ended int64  `json:"ended"` // Unix milliseconds
-}
-
-func openRun(key string, e admin.Entry) OpenRun { return OpenRun{key, e.State, e.Ended.UnixMilli()} }
-
-// maxOpen is more than the entries of a history.
-const maxOpen = 256
 
 // After is the position after an entry was appended.
 func (p Position) After(e Entry) Position {
@@ -40,61 +30,77 @@ func (p Position) After(e Entry) Position {
 	}
 	switch e.Kind {
 	case Hole:
-		p.Last, p.Through = "", e.To.UnixMilli()
-		return p
+		if e.Number != p.Number {
+			p.Key, p.Through = "", milli(e.Tick)
+		}
+		p.Rev, p.Number = e.Rev, e.Number
 	case Ran, NotRun:
-	case Gone, Mark:
-		return p
-	}
-	if !e.Amended {
-		p.Last, p.Through = e.Key, e.To.UnixMilli()
-	}
-	p.Open = slices.DeleteFunc(slices.Clone(p.Open), func(r OpenRun) bool { return r.Key == e.Key })
-	if mayBeAmended(e.Entry) {
-		p.Open = append(p.Open, openRun(e.Key, e.Entry))
-		p.Open = p.Open[max(0, len(p.Open)-maxOpen):]
+		p.Rev = max(p.Rev, e.Rev)
+		if e.Number >= p.Number {
+			p.Number, p.Key = e.Number, e.Key
+		}
+		if e.Manual == "" {
+			p.Through = max(p.Through, milli(e.To))
+		}
+	case Gone, Void, Mark:
 	}
 	return p
 }
 
-func mayBeAmended(e admin.Entry) bool {
-	return e.State == admin.RunInterrupted || e.State == admin.RunLost
+// begin is the position of a log that begins with a history: what that has forgotten is no hole.
+func begin(h admin.SlotHistory) Position {
+	return Position{Incarnation: h.Incarnation, Rev: h.Dropped, Number: first(h) - 1}
 }
 
-// News returns what a history has that the log has not, oldest first, and the position after that. It has no numbers yet. In a log
-// that begins, what came before the history is no hole.
-func (p Position) News(h admin.SlotHistory, begins bool) ([]Entry, Position) {
+// first is the number of the first entry that a history has not forgotten.
+func first(h admin.SlotHistory) int64 {
+	if len(h.Entries) == 0 {
+		return h.Number + 1
+	}
+	return h.Entries[0].Number
+}
+
+// news lists what a history has that the log has not. A log that ends after any of it, because the rest was not written, continues with
+// the rest: entries that have changed come by the writes that changed them, with the hole where the last one is that is forgotten, and then those
+// that were added.
+func (p Position) news(h admin.SlotHistory) []Entry {
 	if p.Incarnation != h.Incarnation {
 		p = Position{Incarnation: h.Incarnation}
 	}
-	known := -1 // the newest entry that the log has
-	for i, e := range slices.Backward(h.Entries) {
-		if p.Last != "" && keyOf(e) == p.Last {
-			known = i
-			break
+	var changed, added []Entry
+	for _, e := range h.Entries {
+		switch entry := entryOf(h, e); {
+		case e.Number > p.Number:
+			added = append(added, entry)
+		case e.Rev > p.Rev:
+			entry.Amended = true
+			changed = append(changed, entry)
 		}
 	}
-	var news []Entry
-	switch {
-	case known >= 0:
-	case p.Last != "", h.Full && !begins && len(h.Entries) > 0 && p.Through != h.Entries[0].Tick.UnixMilli():
-		news = append(news, hole(p, h))
-	}
-	for i, e := range h.Entries {
-		entry := entryOf(h, e)
-		entry.Amended = i <= known && slices.ContainsFunc(p.Open, func(r OpenRun) bool { return r.Key == entry.Key && r != openRun(r.Key, entry.Entry) })
-		grown := i == known && e.RunID == "" && entry.To.UnixMilli() != p.Through
-		if i > known || entry.Amended || grown {
-			news = append(news, entry)
+	if missing := first(h) - 1 - p.Number; missing > 0 || h.Dropped > p.Rev {
+		e := p.hole(h, max(p.Rev, h.Dropped), p.Number+max(missing, 0))
+		e.Tick, e.To = timeOf(p.Through), h.Written
+		if len(added) > 0 {
+			e.To = added[0].Tick
 		}
+		if e.To.Before(e.Tick) { // the tick of a manual run is when it was requested
+			e.To = e.Tick
+		}
+		if e.Error = "a change of an entry, such as the late result of a run, was forgotten before it was read"; missing > 0 {
+			e.Error = fmt.Sprintf("%d entries of the history, up to number %d, were forgotten before they were read", missing, e.Number)
+		}
+		changed = append(changed, e)
 	}
-	for _, e := range news {
-		p = p.After(e)
+	slices.SortStableFunc(changed, func(a, b Entry) int { return cmp.Compare(a.Rev, b.Rev) })
+	return append(changed, added...)
+}
+
+// hole is a hole after which the log continues from a write and from an entry of a history.
+func (p Position) hole(h admin.SlotHistory, rev, number int64) Entry {
+	return Entry{
+		Slot: h.Name, Job: zkrec.JobOfSlot(h.Name), Incarnation: h.Incarnation, Kind: Hole, At: h.Written,
+		Key: fmt.Sprintf("hole:%d:%d", milli(h.Written), rev), Entry: admin.Entry{Rev: rev, Number: number},
 	}
-	p.Open = slices.DeleteFunc(slices.Clone(p.Open), func(r OpenRun) bool {
-		return !slices.ContainsFunc(h.Entries, func(e admin.Entry) bool { return keyOf(e) == r.Key })
-	})
-	return news, p
 }
 
 func entryOf(h admin.SlotHistory, e admin.Entry) Entry {
@@ -112,29 +118,19 @@ func entryOf(h admin.SlotHistory, e admin.Entry) Entry {
 	return entry
 }
 
-func hole(p Position, h admin.SlotHistory) Entry {
-	e := Entry{
-		Slot: h.Name, Job: zkrec.JobOfSlot(h.Name), Incarnation: h.Incarnation, Kind: Hole, At: h.Written,
-		Key: fmt.Sprintf("hole:%d", p.Through),
+// milli is a time as positions have it.
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	if p.Through != 0 {
-		e.Tick = time.UnixMilli(p.Through).UTC()
+	return t.UnixMilli()
+}
+
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
 	}
-	e.To = h.Written
-	e.Error = "the history was emptied"
-	switch {
-	case len(h.Entries) > 0 && p.Last == "":
-		e.To = clean(h.Entries[0]).Tick
-		e.Error = fmt.Sprintf("the history, of %d entries, may have forgotten some before it was read for the first time", len(h.Entries))
-	case len(h.Entries) > 0:
-		e.To = clean(h.Entries[0]).Tick
-		e.Error = fmt.Sprintf("the history, of %d entries, had forgotten some before it was read", len(h.Entries))
-	}
-	if e.To.Before(e.Tick) { // the history is older than the log; or the tick is a manual run's, when it was requested
-		e.Tick, e.To = e.To, e.Tick
-		e.Error = "ZooKeeper's history begins before what the log has last, as after a restore: the log may have some entries twice"
-	}
-	return e
+	return time.UnixMilli(ms).UTC()
 }
 
 // maxText is longer than names are.

@@ -128,7 +128,6 @@ type reader struct {
 	o        Options
 	state    State
 	appended bool
-	begins   bool            // the log was empty, and not all of the group is read yet
 	unread   map[string]bool // until the whole group was read: the slots of the log that were not seen
 	marked   time.Time       // when the cursor was stored last
 	pruned   time.Time
@@ -138,7 +137,7 @@ func (r *reader) follow(ctx context.Context) (err error) {
 	if r.state, err = r.store.Load(ctx, r.o.Group); err != nil {
 		return err
 	}
-	r.begins, r.unread = r.state.Seq == 0, make(map[string]bool)
+	r.unread = make(map[string]bool)
 	for slot := range r.state.Positions {
 		r.unread[slot] = true
 	}
@@ -161,13 +160,21 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 		maps.DeleteFunc(r.unread, func(other string, _ bool) bool { return other == slot || zkrec.JobOfSlot(other) == slot })
 		r.o.Logger.WarnContext(ctx, "run log: a record cannot be read", "group", r.o.Group, "job", slot, "error", err)
 	}
-	gone := reading.Gone
+	histories := make(map[string]admin.SlotHistory) // the last of each, if one was read again
 	for _, h := range reading.Slots {
+		histories[h.Name] = h
 		delete(r.unread, h.Name)
-		if err := r.takeHistory(ctx, &b, h, now); err != nil {
+	}
+	restored, err := r.recall(ctx, histories)
+	if err != nil {
+		return err
+	}
+	for _, slot := range slices.Sorted(maps.Keys(histories)) {
+		if err := r.takeHistory(ctx, &b, histories[slot], restored[slot], now); err != nil {
 			return err
 		}
 	}
+	gone := reading.Gone
 	if reading.Whole && r.unread != nil {
 		gone, r.unread = append(gone, slices.Sorted(maps.Keys(r.unread))...), nil
 	}
@@ -187,7 +194,6 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 	if reading.Whole {
 		b.Cursor = reading.Cursor
 	}
-	r.begins = r.begins && !reading.Whole
 	if len(b.Entries) == 0 && (b.Cursor == r.state.Cursor || now.Sub(r.marked) < markEvery) {
 		return r.prune(ctx, now)
 	}
@@ -200,12 +206,18 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 
 // takeHistory adds the news of a history to a batch, and appends that when it is full. A history at which this code fails keeps
 // its position, and costs the log nothing of the other slots.
-func (r *reader) takeHistory(ctx context.Context, b *pending, h admin.SlotHistory, now time.Time) error {
+func (r *reader) takeHistory(ctx context.Context, b *pending, h admin.SlotHistory, restored *recalled, now time.Time) error {
 	was := r.state.Positions[h.Name]
+	if was.Incarnation == 0 && r.state.Cursor == 0 { // the log begins: it has not read the whole group yet
+		was = begin(h)
+	}
 	var news []Entry
-	var p Position
 	err := task.Protect("run log", func() error {
-		news, p = was.News(h, r.begins)
+		if restored != nil {
+			news = restored.news(was, now)
+		} else {
+			news = was.news(h)
+		}
 		return nil
 	})
 	if err != nil {
@@ -218,7 +230,9 @@ func (r *reader) takeHistory(ctx context.Context, b *pending, h admin.SlotHistor
 	if was.Incarnation != 0 && was.Incarnation != h.Incarnation {
 		b.add(goneEntry(h.Name, was, now))
 	}
+	p := was
 	for _, e := range news {
+		p = p.After(e)
 		if b.add(e); e.Kind == Hole {
 			r.o.Logger.WarnContext(ctx, "run log: a hole", "group", r.o.Group, "job", h.Name, "from", e.Tick, "to", e.To, "error", e.Error)
 		}

@@ -181,11 +181,31 @@ func (s script) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOption
 	}
 }
 
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// history is one of a few runs, each of which was a write.
 func history(name string, runs ...string) admin.SlotHistory {
-	h := admin.SlotHistory{Name: name, Incarnation: 1, Written: time.Now()}
+	return later(admin.SlotHistory{Name: name, Incarnation: 1}, 0, runs...)
+}
+
+// later is a history after some more runs, and without its oldest entries.
+func later(h admin.SlotHistory, forgets int, runs ...string) admin.SlotHistory {
+	h.Entries, h.Written = slices.Clone(h.Entries), began.Add(time.Hour)
 	for _, id := range runs {
-		h.Entries = append(h.Entries, admin.Entry{Run: admin.Run{RunID: id, State: admin.RunOK, Tick: time.Now(), Ended: time.Now()}, To: time.Now(), Count: 1})
+		h.Rev++
+		h.Number++
+		tick := began
+		if n := len(h.Entries); n > 0 {
+			tick = h.Entries[n-1].To.Add(time.Millisecond)
+		}
+		h.Entries = append(h.Entries, admin.Entry{
+			Number: h.Number, Rev: h.Rev, To: tick, Count: 1, Run: admin.Run{RunID: id, State: admin.RunOK, Tick: tick, Ended: tick},
+		})
 	}
+	for _, e := range h.Entries[:forgets] {
+		h.Dropped = max(h.Dropped, e.Rev)
+	}
+	h.Entries = h.Entries[forgets:]
 	return h
 }
 
@@ -277,79 +297,131 @@ func TestWhatIsGone(t *testing.T) {
 		source <- admin.HistoryReading{Cursor: 8, Whole: true, UnseenJobs: true}
 		synctest.Wait()
 		stop()
-		var got []string
-		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
-			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
-		}
-		if text := strings.Join(got, " "); text != "a:run:1 b:run:2 c[0]:run:3 d:run:4 d:gone: d:run:5 a:gone: b:gone: :hole:" {
+		if text := told(t, store); text != "a:run:1 b:run:2 c[0]:run:3 d:run:4 d:gone: d:run:5 a:gone: b:gone: :hole:" {
 			t.Errorf("the log has %s", text)
 		}
 	})
 }
 
-// A history that was emptied, or has forgotten what the log has last, leaves a hole, however few entries it has.
+// told are the entries of the log, oldest first.
+func told(t *testing.T, store runlog.Store) string {
+	t.Helper()
+	var all []string
+	for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
+		all = append(all, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
+	}
+	return strings.Join(all, " ")
+}
+
+// What a history has forgotten before it was read is a hole, however few entries it has, and nothing else is.
 func TestForgottenHistoryIsAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		source, store := make(script), open(t, dir)
 		stop := start(t, source, store)
+		cut, kept := history("cut", "1", "2"), later(history("kept", "0", "1"), 1)                                   // before the log has begun
+		emptied := admin.SlotHistory{Name: "emptied", Incarnation: 1, Rev: 4, Number: 3, Dropped: 4, Written: began} // its owner continues the numbers
+		late := history("late", "1", "2")
+		late.Entries[0].State = admin.RunLost
+		changed := later(late, 0, "3")
+		changed.Rev, changed.Dropped, changed.Entries = 4, 4, changed.Entries[1:] // write 4 was the result of the first run
 		for i, slots := range [][]admin.SlotHistory{
-			{history("cut", "1", "2"), history("emptied", "1"), history("kept", "1")},
-			{history("cut", "7"), history("emptied"), history("kept", "1", "2")},
-			{history("cut", "7", "8"), history("emptied", "9"), history("kept", "2")},
+			{cut, history("emptied", "1"), kept, late},
+			{later(cut, 4, "3", "4", "5"), {Name: "emptied", Incarnation: 1, Written: began}, later(kept, 1, "2"), changed, later(history("new", "0", "1"), 1)},
+			{later(cut, 4, "3", "4", "5", "6"), later(emptied, 0, "9"), later(kept, 1, "2"), later(kept, 2, "2", "3"), later(changed, 1, "4")},
 		} {
 			source <- admin.HistoryReading{Cursor: int64(5 + i), Whole: true, Slots: slots}
 		}
 		synctest.Wait()
 		stop()
-		var got []string
-		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
-			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
+		want := "cut:run:1 cut:run:2 emptied:run:1 kept:run:1 late:run:1 late:run:2 " +
+			"cut:hole: cut:run:5 kept:run:2 late:hole: late:run:3 new:hole: new:run:1 cut:run:6 emptied:hole: emptied:run:9 kept:run:3 late:run:4"
+		if text := told(t, store); text != want {
+			t.Errorf("the log has %s\nwant        %s", text, want)
 		}
-		want := "cut:run:1 cut:run:2 emptied:run:1 kept:run:1 cut:hole: cut:run:7 emptied:hole: kept:run:2 cut:run:8 emptied:run:9"
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("the log has %s, want %s", text, want)
+		for _, e := range entries(t, store, runlog.Query{Slot: "cut"}) {
+			if e.Kind == runlog.Hole && (e.Number != 4 || e.Error != "2 entries of the history, up to number 4, were forgotten before they were read") {
+				t.Errorf("%+v", e)
+			}
 		}
 	})
 }
 
-// A history that is older than what the log has, after a restore, leaves a hole that does not end before it begins, and says that the log may
-// have some entries twice.
-func TestRestoredHistoryIsAHole(t *testing.T) {
+// rowOf is a history after ticks, so many seconds after the group began, were skipped.
+func rowOf(h admin.SlotHistory, from, to int) admin.SlotHistory {
+	h = later(h, 0, "")
+	e := &h.Entries[len(h.Entries)-1]
+	e.State, e.Reason, e.Count = admin.RunSkipped, admin.ReasonPaused, to-from+1
+	e.Tick, e.To = began.Add(time.Duration(from)*time.Second), began.Add(time.Duration(to)*time.Second)
+	return h
+}
+
+// A history that ZooKeeper has of an earlier time, or that continues in another way than the log, is told again from where both agree on: runs stay, rows go.
+func TestRestoredHistory(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		source, store := make(script), open(t, dir)
-		stop := start(t, source, store)
-		emptied := history("emptied")
-		old := history("restored", "1")
-		time.Sleep(time.Hour)
-		for i, slots := range [][]admin.SlotHistory{
-			{old, history("emptied", "1")}, {history("restored", "2")}, {old, emptied},
-		} {
-			source <- admin.HistoryReading{Cursor: int64(5 + i), Whole: true, Slots: slots}
+	backup := rowOf(history("job", "1"), 1, 5)
+	was := rowOf(later(rowOf(backup, 6, 9), 0, "4"), 20, 29)
+	forgotten := rowOf(later(backup, 0, "a", "b", "c", "d"), 25, 40)
+	forgotten.Dropped, forgotten.Entries = 6, forgotten.Entries[6:]
+	grown := later(backup, 0)
+	grown.Entries[1].To, grown.Entries[1].Rev, grown.Rev = began.Add(40*time.Second), 3, 3
+	early := history("job", "1")
+	again := rowOf(later(early, 0, "2", "3", "4"), 30, 40)
+	asRow := later(rowOf(early, 1, 40), 0, "a") // the row has other ticks after as many writes
+	interrupted := later(early, 0, "4")
+	interrupted.Entries[1].State = admin.RunInterrupted
+	for name, test := range map[string]struct {
+		was, is admin.SlotHistory
+		want    string
+	}{
+		"nothing came since":         {was, backup, "1 row1-5 4 hole2"},
+		"and some came":              {was, rowOf(later(backup, 0, "a"), 6, 40), "1 row1-5 4 hole2 a row6-40"},
+		"as many":                    {was, rowOf(later(backup, 0, "a", "b"), 6, 40), "1 row1-5 4 hole2 a b row6-40"},
+		"more than the history has":  {was, forgotten, "1 row1-5 row6-9 4 hole6 row25-40"},
+		"and the log ends with runs": {later(was, 0, "6"), forgotten, "1 row1-5 row6-9 4 6 hole6 row25-40"},
+		"a row grows in another way": {was, grown, "1 4 hole1 row1-40"},
+		"and others follow":          {backup, asRow, "1 hole1 row1-40 a"},
+		"the run is there again":     {was, rowOf(interrupted, 30, 40), "1 hole1 4 row30-40"},
+		"of the same number":         {was, again, "1 hole1 2 3 4 row30-40"},
+		"another run of its number":  {later(early, 0, "2"), later(early, 0, "a", "b"), "1 2 hole1 a b"},
+		"an older job": {
+			was, admin.SlotHistory{Name: "job", Incarnation: 0, Rev: 1, Number: 1, Entries: early.Entries, Written: began},
+			"1 row1-5 row6-9 4 row20-29 gone hole0 1",
+		},
+	} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			source, store := make(script), open(t, dir)
+			stop := start(t, source, store)
+			source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{test.was}}
+			for i := range 2 { // it is told once
+				source <- admin.HistoryReading{Cursor: int64(6 + i), Whole: true, Slots: []admin.SlotHistory{test.is}}
+			}
 			synctest.Wait()
-			time.Sleep(time.Minute)
-		}
-		stop()
-		holes, older := 0, 0
-		for _, e := range entries(t, store, runlog.Query{}) {
-			if e.Kind != runlog.Hole {
-				continue
+			stop()
+			var got []string
+			for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
+				switch text := string(e.Kind); e.Kind {
+				case runlog.Ran:
+					if got = append(got, e.RunID); e.State != admin.RunOK { // as it was before the restore
+						t.Errorf("%s: %+v", name, e)
+					}
+				case runlog.NotRun:
+					got = append(got, fmt.Sprintf("row%.0f-%.0f", e.Tick.Sub(began).Seconds(), e.To.Sub(began).Seconds()))
+				case runlog.Hole:
+					if got = append(got, fmt.Sprint(text, e.Number)); e.To.Before(e.Tick) || !strings.Contains(e.Error, "restore") {
+						t.Errorf("%s: %+v", name, e)
+					}
+				case runlog.Gone, runlog.Void, runlog.Mark:
+					got = append(got, text)
+				}
 			}
-			holes++
-			if e.To.Before(e.Tick) {
-				t.Errorf("the hole of %s begins at %v and ends at %v", e.Slot, e.Tick, e.To)
+			if text := strings.Join(got, " "); text != test.want {
+				t.Errorf("%s: the log has %s, want %s", name, text, test.want)
 			}
-			if strings.Contains(e.Error, "twice") {
-				older++
-			}
-		}
-		if holes != 3 || older != 2 { // the second reading of restored lacks the first run, too
-			t.Errorf("%d holes, %d of them of a history that is older than the log, want 3 and 2", holes, older)
-		}
-	})
+		})
+	}
 }
 
 // resumed notes from where a Source is read.
@@ -417,17 +489,14 @@ func TestHistoriesThatNobodyWrites(t *testing.T) {
 		stop := start(t, source, store)
 		far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)
 		odd := history("odd")
-		odd.Entries = []admin.Entry{{Run: admin.Run{RunID: "x", State: admin.RunLost, Tick: far, Ended: far}, To: far}, {To: far}}
+		odd.Rev, odd.Number = 2, 2
+		odd.Entries = []admin.Entry{{Number: 1, Rev: 1, Run: admin.Run{RunID: "x", State: admin.RunLost, Tick: far, Ended: far}, To: far}, {Number: 2, Rev: 2, To: far}}
 		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("job", "1")}}
-		source <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{{Name: "blank", Incarnation: 1, Full: true}, odd}}
+		source <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{{Name: "blank", Incarnation: 1}, odd}}
 		source <- admin.HistoryReading{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{odd, history("job", "1", "2")}}
 		synctest.Wait()
 		stop()
-		var got []string
-		for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
-			got = append(got, fmt.Sprintf("%s:%s:%s", e.Slot, e.Kind, e.RunID))
-		}
-		if text := strings.Join(got, " "); text != "job:run:1 odd:run:x odd:ticks: job:run:2" {
+		if text := told(t, store); text != "job:run:1 odd:run:x odd:ticks: job:run:2" {
 			t.Errorf("the log has %s", text)
 		}
 	})

@@ -19,7 +19,8 @@ type Store interface {
 	// appended nevertheless: Load tells.
 	Append(ctx context.Context, group string, b Batch) error
 
-	// Entries are those that a query asks for, the newest first: by Seq, descending. The last element has the error that ended it.
+	// Entries are those that a query asks for, the newest first: by Seq, descending. Those of the kinds Void and Mark are left
+	// out. The last element has the error that ended it.
 	Entries(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// Prune removes old entries, and returns how many. What Load returns does not change.
 	Prune(ctx context.Context, group string, r Retention) (int, error)
@@ -48,8 +49,8 @@ type State struct {
 type Batch struct {
 	After  int64 // the Seq that the log must have
 	Cursor int64
-	// Entries are numbered, from After+1 on. An entry with the Slot, Incarnation and Key of one that is there takes its place.
-	// Without entries, only the Cursor is new.
+	// Entries are numbered, from After+1 on. An entry with the Slot, Incarnation and Key of one that is there takes its place: it
+	// is Amended, or one of the kind NotRun or Void, after which nothing is there. Without entries, only the Cursor is new.
 	Entries []Entry
 	// Positions are those that the entries have changed, by slot. A slot of an entry of kind Gone has none any more.
 	Positions map[string]Position

@@ -134,14 +134,19 @@ func story(runs int) (txns []txn) {
 		creates(4, 8, 0, tree.NewJob("j", spec)...),
 		sets(5, 7, 1, zkrec.Node{Path: tree.Alive("j"), Data: zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode()}),
 	}
-	var history zkrec.History
+	var history zkrec.Log
 	for n := range runs {
 		rec, zxid := claim(10*(n+1)), int64(6+2*n)
+		rec.History = history.Mark()
 		txns = append(txns, sets(zxid, 7, 10*(n+1), zkrec.Node{Path: tree.Tick("j"), Data: rec.Encode()}))
 		rec.State = zkrec.RunOK
-		history = history.Add(0, zkrec.Entry{Run: rec.Run})
-		txns = append(txns, sets(zxid+1, 7, 10*(n+1)+1,
-			zkrec.Node{Path: tree.Tick("j"), Data: rec.Encode()}, zkrec.Node{Path: tree.History("j"), Data: history.Encode()}))
+		history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: rec.Run})
+		rec.History = history.Mark()
+		written := []zkrec.Node{{Path: tree.Tick("j"), Data: rec.Encode()}}
+		for _, page := range history.Changed() {
+			written = append(written, zkrec.Node{Path: tree.HistoryPage("j", page), Data: history.Encode(page)})
+		}
+		txns = append(txns, sets(zxid+1, 7, 10*(n+1)+1, written...))
 	}
 	return txns
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,19 +79,27 @@ func kept(runs int) []node {
 	last := txns[len(txns)-1].zxid
 	rec := claim(10 * runs)
 	rec.State = zkrec.RunOK
-	var history zkrec.History
+	var history zkrec.Log
+	pages := make(map[string][]byte)
 	for n := range runs {
 		ended := claim(10 * (n + 1))
 		ended.State = zkrec.RunOK
-		history = history.Add(0, zkrec.Entry{Run: ended.Run})
+		history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+		for _, page := range history.Changed() {
+			pages[tree.HistoryPage("j", page)] = history.Encode(page)
+		}
 	}
-	return []node{
+	rec.History = history.Mark()
+	nodes := []node{
 		{tree.Instance("a"), zkrec.Instance{Incarnation: "a!"}.Encode(), 3, 7},
 		{tree.Alive("j"), zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), 5, 0},
 		{tree.Job("j"), []byte("*/10 * * * * ?"), 4, 0},
 		{tree.Tick("j"), rec.Encode(), last, 0},
-		{tree.History("j"), history.Encode(), last, 0},
 	}
+	for _, path := range slices.Sorted(maps.Keys(pages)) {
+		nodes = append(nodes, node{path, pages[path], last, 0})
+	}
+	return nodes
 }
 
 // TestPurged: a log that begins in the middle is judged from the oldest snapshot on.
@@ -167,10 +176,12 @@ func TestTakenBack(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32
-	again := claim(20)
+	second := claim(20)
+	second.History = zkrec.Mark{Rev: 1, Number: 1} // after story(1)
+	again := second
 	again.RunID = "again"
 	tick := func(rec zkrec.Tick) zkrec.Node { return zkrec.Node{Path: tree.Tick("j"), Data: rec.Encode()} }
-	lost := append(story(1), setsTo(2, 8, 7, 20, tick(claim(20))))
+	lost := append(story(1), setsTo(2, 8, 7, 20, tick(second)))
 	for version, want := range map[int32]string{2: "[{0x8 0x8 1 {0x100000001 2027-01-15 08:00:21 +0000 UTC} false}] []", 3: "[] [claim account]"} {
 		dir := t.TempDir()
 		write(t, dir, append(slices.Clone(lost), setsTo(version, next+1, 7, 21, tick(again)))...)
@@ -192,11 +203,13 @@ func TestLost(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	ended := claim(20)
 	ended.State = zkrec.RunOK
-	history := zkrec.History{}.Add(0, zkrec.Entry{Run: claim(10).Run}, zkrec.Entry{Run: ended.Run})
-	history.Entries[0].State = zkrec.RunOK
+	before := claim(10).Run
+	before.State = zkrec.RunOK
+	history := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+	ended.History = history.Mark()
 	result := setsTo(3, 2*next+1, 7, 21, tick(ended))
 	result.fields[0] = int32(2)
-	result.fields = append(result.fields, setsTo(2, 0, 0, 0, zkrec.Node{Path: tree.History("j"), Data: history.Encode()}).fields[1:]...)
+	result.fields = append(result.fields, setsTo(2, 0, 0, 0, zkrec.Node{Path: tree.History("j"), Data: history.Encode(0)}).fields[1:]...)
 	write(t, one, append(slices.Clone(lost), connected(next+1, 9), result)...)
 	write(t, two, append(story(1), connected(next+1, 9), result)...)
 	r := run(t, options(one, two))

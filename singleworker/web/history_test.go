@@ -203,7 +203,7 @@ func TestMerged(t *testing.T) {
 				text = "hole"
 			case runlog.Gone:
 				text = "removed"
-			case runlog.Ran, runlog.NotRun, runlog.Mark:
+			case runlog.Ran, runlog.NotRun, runlog.Void, runlog.Mark:
 			}
 			got = append(got, text)
 		}

@@ -192,8 +192,8 @@ func Hung(h admin.Hung, now time.Time) string {
 	return text
 }
 
-// Failing is "failed 7 times in a row, last success 3h ago", or "2 of 4 shards fail; import[1] failed
-// 7 times ...".
+// Failing is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no success on record", or
+// "2 of 4 shards fail; import[1] failed 7 times ...".
 func Failing(job admin.JobStatus, now time.Time) string {
 	var worst *admin.JobStatus
 	fail, slots := 0, Slots(job)
@@ -211,6 +211,9 @@ func Failing(job admin.JobStatus, now time.Time) string {
 	times, success := "once", "no success on record"
 	if n := worst.Failing.Runs; n > 1 {
 		times = fmt.Sprintf("%d times in a row", n)
+	}
+	if worst.Failing.More {
+		times = "at least " + times
 	}
 	if ok := worst.Failing.OK; !ok.IsZero() {
 		success = "last success " + plain.Relative(ok, now)

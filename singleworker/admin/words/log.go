@@ -15,7 +15,7 @@ func Logged(e runlog.Entry, zone *time.Location, now time.Time) (state, note str
 		return "removed", "the job was canceled, or the shard removed"
 	case runlog.Hole:
 		return "hole", "not in the log until " + plain.Absolute(e.To, zone) + ": " + e.Error
-	case runlog.Ran, runlog.NotRun, runlog.Mark:
+	case runlog.Ran, runlog.NotRun, runlog.Void, runlog.Mark:
 	}
 	return e.State, Note(e.Entry, zone, now)
 }

@@ -44,20 +44,25 @@ func (j *Job) WaitsFor(slot string) (first string, waits bool) {
 
 // ReadsOfGate lists what ParseGate parses, of a job's first shard: the record first.
 func ReadsOfGate(tree zkrec.Tree, first string) []zkconn.Read {
-	return []zkconn.Read{{Path: tree.Tick(first)}, {Path: tree.History(first)}}
+	reads := []zkconn.Read{{Path: tree.Tick(first)}}
+	for _, page := range tree.HistoryPages(first) {
+		reads = append(reads, zkconn.Read{Path: page})
+	}
+	return reads
 }
 
-// ParseGate says what the records of a job's first shard mean for the others. If they cannot be read, the others wait.
+// ParseGate says what the records of a job's first shard mean for the others: the first of results. If they cannot be read, the others wait.
 func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*ticks.Gate, error) {
-	tick, history := results[0], results[1]
-	if err := errors.Join(tick.Err, history.Err); err != nil {
+	tick, pages := results[0], results[1:1+zkrec.HistoryPages]
+	history, err := zkconn.DataOf(pages)
+	if err := errors.Join(tick.Err, pages[0].Err, err); err != nil {
 		return nil, err
 	}
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
 		return nil, session.ReadError(tree.Tick(first), err)
 	}
-	entries, err := zkrec.ParseHistory(history.Data)
+	entries, err := zkrec.ParseHistory(history)
 	if err != nil {
 		return nil, session.ReadError(tree.History(first), err)
 	}
@@ -67,11 +72,11 @@ func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*tic
 // WatchGate reads what ParseGate parses, and watches the record. It is called beside the loop. The history is read after the
 // record: if it were older, a tick that has begun could pass for one that has not.
 func WatchGate(ctx context.Context, l *session.Loop, first string) (*ticks.Gate, error) {
-	results := make([]zkconn.ReadResult, 2)
-	tick, history := &results[0], &results[1]
+	var tick zkconn.ReadResult
 	tick.Data, tick.Stat, tick.Err = l.Conn.GetW(ctx, l.Tree.Tick(first))
-	if tick.Err == nil {
-		history.Data, history.Stat, history.Err = l.Conn.Get(ctx, l.Tree.History(first))
+	if tick.Err != nil {
+		return nil, tick.Err
 	}
-	return ParseGate(l.Tree, first, results)
+	pages := l.Conn.ReadMany(ctx, ReadsOfGate(l.Tree, first)[1:])
+	return ParseGate(l.Tree, first, append([]zkconn.ReadResult{tick}, pages...))
 }

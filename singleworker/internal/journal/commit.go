@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // change is the transaction of one write: first the guard's operations, then these.
@@ -18,7 +19,7 @@ type change struct {
 	// Indices of single operations, or -1.
 	requestAt int // checks that a request still exists
 	recordAt  int // sets the tick node
-	historyAt int // sets the history node
+	pagesAt   int // sets, or creates, the first of the pages of the history that were changed
 	removeAt  int // deletes a request
 }
 
@@ -30,17 +31,39 @@ func (ch *change) add(op zkconn.Op) int {
 	return len(ch.ops) - 1
 }
 
+// tick sets the tick node to a record that says where the history is.
+func (ch *change) tick(j *Journal, n *node, record *zkrec.Tick, mark zkrec.Mark) {
+	record.History = mark
+	ch.record = record
+	ch.recordAt = ch.add(zkconn.SetOp(j.loop.Tree.Tick(n.slot), record.Encode(), n.version))
+}
+
+// log sets the tick node, and writes the pages that have changed in what ch has as the history.
+func (ch *change) log(j *Journal, n *node, record *zkrec.Tick) {
+	ch.tick(j, n, record, ch.history.Mark())
+	ch.pagesAt = len(ch.ops)
+	for _, page := range ch.history.Changed() {
+		path, data := j.loop.Tree.HistoryPage(n.slot, page), ch.history.Encode(page)
+		if version := n.pages[page]; version != absent {
+			ch.add(zkconn.SetOp(path, data, version))
+		} else {
+			ch.add(zkconn.CreateOp(path, data))
+		}
+	}
+}
+
 // prepare builds the transaction of w.
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
-	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, historyAt: -1, removeAt: -1}
+	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, pagesAt: -1, removeAt: -1}
 	ch.ops = append(make([]zkconn.Op, 0, len(guard.Ops)+beside), guard.Ops...)
 	if n.late != "" {
 		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
 	}
 	if w.kind == amend {
 		ch.history, _ = n.history.Amend(*w.amend) // send has seen that it can be
-		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
+		record := *n.record                       // which those who follow the slot watch
+		ch.log(j, n, &record)
 		return ch
 	}
 	plan := w.commit.Plan
@@ -49,11 +72,11 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		ch.requestAt = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
 	}
 	record := plan.Record // not a part of the commit, which would be kept with it
-	ch.record = &record
-	ch.recordAt = ch.add(zkconn.SetOp(tree.Tick(n.slot), plan.Record.Encode(), n.version))
 	if len(plan.Entries) > 0 {
 		ch.history = n.history.Add(j.keep, w.commit.From.Watermark, plan.Entries...)
-		ch.historyAt = ch.add(zkconn.SetOp(tree.History(n.slot), ch.history.Encode(), n.historyVersion))
+		ch.log(j, n, &record)
+	} else {
+		ch.tick(j, n, &record, n.record.History)
 	}
 	if plan.Request != "" && !w.requestStays {
 		ch.removeAt = ch.add(zkconn.DeleteOp(tree.Request(n.slot, plan.Request), zkconn.AnyVersion))
@@ -101,8 +124,10 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	if ch.recordAt >= 0 {
 		ch.version = r.Stats[ch.recordAt].Version
 	}
-	if ch.historyAt >= 0 {
-		ch.historyVersion = r.Stats[ch.historyAt].Version
+	if ch.pagesAt >= 0 {
+		for i, page := range ch.history.Changed() {
+			ch.pages[page] = r.Stats[ch.pagesAt+i].Version
+		}
 		n.written = j.loop.Now()
 	}
 	n.Stored = ch.Stored
@@ -114,6 +139,11 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	}
 	j.requestDone(n.slot, w.commit.Plan.Request)
 	j.finish(n, w, nil)
+}
+
+// isConflict reports whether a node is not as it was known to be.
+func isConflict(err error) bool {
+	return errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
 }
 
 // refused deals with a write that was not made, or of which that is not known.
@@ -141,7 +171,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 			j.loop.Log.Warn("request is done but cannot be removed: remove it, or the next owner runs it again",
 				"job", n.slot, "request", w.commit.Plan.Request, "err", r.Err)
 		}
-	case zkconn.IsUnknown(r.Err), r.Refused >= 0 && (errors.Is(r.Err, zkconn.ErrBadVersion) || errors.Is(r.Err, zkconn.ErrNoNode)):
+	case zkconn.IsUnknown(r.Err), r.Refused >= 0 && isConflict(r.Err):
 		// A node is not as it was known to be, or the write may have been made: read again.
 		n.known = false
 	default:

@@ -223,7 +223,7 @@ func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
 			zkconn.SetOp(g.Tree.Tick("job"), theirs.Encode(), zkconn.AnyVersion),
 		)
 		roomtest.Pass(2 * roomtest.SyncPeriod)
-		if again := a.Ownership(); again.Lease == o.Lease || *again.Record != theirs {
+		if again := a.Ownership(); again.Lease == o.Lease || !again.Record.Same(theirs) {
 			g.T.Errorf("adopted again with %+v, want %+v", *again.Record, theirs)
 		}
 	})
@@ -239,7 +239,7 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		a.Client.Partition()
 		b := start(g, "b")
 		taken := b.Ownership()
-		if *taken.Record != claimed {
+		if !taken.Record.Same(claimed) {
 			g.T.Fatalf("adopted with %+v, want %+v", *taken.Record, claimed)
 		}
 		givenUp := roomtest.Outcome(claimed, zkrec.RunInterrupted)
@@ -248,7 +248,7 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		current := b.MustCommit(again)
 		a.Client.Heal()
 		late := roomtest.Outcome(claimed, zkrec.RunOK)
-		if got, err := roomtest.Written(a.Journal, late); !errors.Is(err, ticks.ErrConflict) || got != current {
+		if got, err := roomtest.Written(a.Journal, late); !errors.Is(err, ticks.ErrConflict) || !got.Same(current) {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
 		}
 		if err := amended(a.Journal, "job", late.Plan.Entries[0]); err != nil {
@@ -297,7 +297,7 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				}
 				g.WantRecords(fresh)
 				roomtest.Pass(roomtest.SessionTimeout)
-				if o := a.Ownership(); *o.Record != fresh.Normal() {
+				if o := a.Ownership(); !o.Record.Same(fresh.Normal()) {
 					g.T.Errorf("the new job is adopted with %+v, want %+v", *o.Record, fresh)
 				}
 			})
@@ -355,7 +355,7 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 					g.Set(g.Tree.Tick("job"), fresh.Encode())
 				}
 				for range history.Version {
-					g.Set(g.Tree.History("job"), zkrec.History{}.Encode())
+					g.Set(g.Tree.History("job"), nil)
 				}
 				if err := <-answer; !errors.Is(err, test.want) {
 					g.T.Errorf("%v, want %v", err, test.want)

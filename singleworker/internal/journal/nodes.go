@@ -209,7 +209,7 @@ func (j *Journal) advance(n *node) {
 		case !n.known, n.late != late, n.dropped && w.needsHistory():
 			j.fetch(n, late)
 			return
-		case w.opens() && *n.record == w.commit.Plan.Record: // its answer was lost
+		case w.opens() && n.record.Same(w.commit.Plan.Record): // its answer was lost
 			n.busy = true
 			j.owner.Pulse.Renew(n.slot, guard, func() {
 				j.member.Roster.Ordered(func() {
@@ -219,9 +219,9 @@ func (j *Journal) advance(n *node) {
 				})
 			})
 			return
-		case w.kind == load, w.kind == recall, w.kind == commit && *n.record == w.commit.Plan.Record:
+		case w.kind == load, w.kind == recall, w.kind == commit && n.record.Same(w.commit.Plan.Record):
 			j.finish(n, w, nil) // likewise, if it is a commit
-		case w.kind == commit && *n.record != w.commit.From:
+		case w.kind == commit && !n.record.Same(w.commit.From):
 			j.finish(n, w, ticks.ErrConflict)
 		case w.isWithheld(j.member, j.catalog.JobOf(n.slot)):
 			j.finish(n, w, ErrDraining) // the next owner runs it, in a moment
@@ -303,10 +303,28 @@ type fetching struct {
 }
 
 func (f fetching) read() {
-	f.loop.Read(bothOf(f.loop, f.n.slot), func(results []zkconn.ReadResult) {
+	tree := f.loop.Tree
+	reads := []zkconn.Read{{Path: tree.Tick(f.n.slot)}, {Path: tree.History(f.n.slot)}}
+	f.loop.Read(reads, func(results []zkconn.ReadResult) {
 		var s Stored
-		err := s.setBoth(f.loop, f.n.slot, results)
-		f.done(s, err)
+		err := s.setTick(tree.Tick(f.n.slot), results[0].Data, results[0].Stat, results[0].Err)
+		switch {
+		case err != nil:
+			f.done(s, err)
+		case results[1].Stat.NumChildren == 0:
+			f.done(s, s.setHistory(tree.History(f.n.slot), results[1:]))
+		default:
+			f.readPages(s, results[1])
+		}
+	})
+}
+
+// readPages reads the pages after the first, which most histories have. A change moves the tick record on, too, so it does not matter
+// if they are of another moment: the versions decide.
+func (f fetching) readPages(s Stored, first zkconn.ReadResult) {
+	f.loop.Read(pagesOf(f.loop, f.n.slot)[1:], func(results []zkconn.ReadResult) {
+		path := f.loop.Tree.History(f.n.slot)
+		f.done(s, s.setHistory(path, append([]zkconn.ReadResult{first}, results...)))
 	})
 }
 

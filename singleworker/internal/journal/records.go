@@ -10,11 +10,14 @@ import (
 
 // Stored is the content of a slot's tick and history nodes.
 type Stored struct {
-	version        int32
-	historyVersion int32
-	record         *zkrec.Tick // nil until it was read; shared, and not changed but replaced
-	history        zkrec.Log
+	version int32
+	pages   [zkrec.HistoryPages]int32 // the versions of the history's, or absent
+	record  *zkrec.Tick               // nil until it was read; shared, and not changed but replaced
+	history zkrec.Log
 }
+
+// absent is the version of a page that does not exist.
+const absent = -1
 
 // Record is the tick record.
 func (s Stored) Record() zkrec.Tick { return *s.record }
@@ -25,19 +28,18 @@ func (s Stored) Version() int32 { return s.version }
 // History is at least as recent as the record.
 func (s Stored) History() zkrec.History { return s.history.History() }
 
-// bothOf is what to read of a slot: its tick and its history node. A change moves both on, so it does not matter
-// which of two states either is of: the versions decide.
-func bothOf(l *session.Loop, slot string) []zkconn.Read {
-	return []zkconn.Read{{Path: l.Tree.Tick(slot)}, {Path: l.Tree.History(slot)}}
+func pagesOf(l *session.Loop, slot string) []zkconn.Read {
+	reads := make([]zkconn.Read, 0, zkrec.HistoryPages)
+	for _, path := range l.Tree.HistoryPages(slot) {
+		reads = append(reads, zkconn.Read{Path: path})
+	}
+	return reads
 }
 
-// setBoth takes in what was read.
-func (s *Stored) setBoth(l *session.Loop, slot string, r []zkconn.ReadResult) error {
-	err := s.setTick(l.Tree.Tick(slot), r[0].Data, r[0].Stat, r[0].Err)
-	if err != nil {
-		return err
-	}
-	return s.setHistory(l.Tree.History(slot), r[1].Data, r[1].Stat, r[1].Err)
+// setMark has record and history agree on where the history is. They do, unless one of them was repaired, or written manually.
+func (s *Stored) setMark() {
+	s.history = s.history.From(s.record.History)
+	s.record.History = s.history.Mark()
 }
 
 // ReadWatched reads a slot's nodes and watches its tick node. It is called beside the loop.
@@ -47,9 +49,7 @@ func ReadWatched(ctx context.Context, l *session.Loop, slot string) (s Stored, e
 	if err = s.setTick(path, data, stat, err); err != nil {
 		return s, err
 	}
-	path = l.Tree.History(slot) // after the record: as old, or newer
-	data, stat, err = l.Conn.Get(ctx, path)
-	return s, s.setHistory(path, data, stat, err)
+	return s, s.setHistory(l.Tree.History(slot), l.Conn.ReadMany(ctx, pagesOf(l, slot))) // after the record: as old, or newer
 }
 
 func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) error {
@@ -61,10 +61,23 @@ func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) 
 	return session.ReadError(path, err)
 }
 
-func (s *Stored) setHistory(path string, data []byte, stat zkconn.Stat, err error) error {
+func (s *Stored) setHistory(path string, pages []zkconn.ReadResult) error {
+	data, err := zkconn.DataOf(pages)
 	if err == nil {
-		s.historyVersion = stat.Version
+		err = pages[0].Err // a slot is made with the first page
+	}
+	if err == nil {
 		s.history, err = zkrec.ParseLog(data)
 	}
-	return session.ReadError(path, err)
+	if err != nil {
+		return session.ReadError(path, err)
+	}
+	for i := range s.pages {
+		s.pages[i] = absent
+		if i < len(pages) && pages[i].Err == nil {
+			s.pages[i] = pages[i].Stat.Version
+		}
+	}
+	s.setMark()
+	return nil
 }

@@ -122,25 +122,38 @@ func TestRecordBecomesReadable(t *testing.T) {
 	}
 }
 
+// Pages that are longer than they are to be are not written again. They go in their turn.
 func TestLongHistoryIsTrimmed(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
-		var long zkrec.History
-		for i := range 3 * zkrec.MaxHistory {
-			long.Entries = append(long.Entries, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
+		var long zkrec.Log
+		for i := range 3 * zkrec.MinHistory {
+			long = long.Add(3*zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
 		}
-		g.Set(g.Tree.History("job"), long.Encode())
+		for i := range zkrec.HistoryPages {
+			page := g.Tree.HistoryPage("job", i)
+			if i > 0 {
+				g.Create(page, "")
+			}
+			g.Set(page, long.Encode(i))
+		}
 		a := start(g, "a")
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
-		if _, entries := g.Records(); len(entries) != 3*zkrec.MaxHistory {
+		if _, entries := g.Records(); len(entries) != 3*zkrec.MinHistory {
 			g.T.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
 		}
 		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
 		_, entries := g.Records()
-		if n := len(entries); n != zkrec.MaxHistory || entries[0].RunID != "41" || entries[n-1].RunID != "r1" {
-			g.T.Errorf("%d entries, from %s to %s; want %d, from 41 to r1", n, entries[0].RunID, entries[n-1].RunID, zkrec.MaxHistory)
+		if n := len(entries); n != 3*zkrec.MinHistory+1 || entries[n-1].RunID != "r1" {
+			g.T.Errorf("%d entries, the last of %s; want what there was, and r1 on a new page", n, entries[n-1].RunID)
+		}
+		for k := range zkrec.MinHistory {
+			a.Runs(int64(100 + k))
+		}
+		if _, entries = g.Records(); len(entries) != zkrec.MinHistory+1 || entries[0].RunID != "r1" {
+			g.T.Errorf("%d entries, the first of %s; want r1 and those after it", len(entries), entries[0].RunID)
 		}
 	})
 }

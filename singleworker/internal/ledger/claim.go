@@ -37,11 +37,13 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 		return
 	case rec.RunID != last.RunID:
 		l.judgeClaim(j, last, rec)
-	case rec.Open() && (!last.Open() || rec == last):
+	case rec.Same(last) && t.set.history: // a late result of a run before
+	case rec.Open() && (!last.Open() || rec.Same(last)):
 		l.violatef(Claim, j.Name, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
 	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
 		l.violatef(Claim, j.Name, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
 	}
+	l.judgeMarks(j, t)
 	l.judgeOwed(j, last, rec)
 	if rec.Watermark >= last.Watermark {
 		l.judgeAccount(j, t)

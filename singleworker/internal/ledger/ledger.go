@@ -194,7 +194,7 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 		op := &txn.Ops[k]
 		l.note(txn, op)
 		slot, node, rest, ok := l.model.Split(op.Path)
-		if ok && slot != "" && op.Type != txnlog.Check && (rest == "" || op.Type == txnlog.Delete && (node == NodeRequests || node == NodeTick)) {
+		if ok && slot != "" && op.Type != txnlog.Check && (rest == "" || node == NodeHistory || op.Type == txnlog.Delete && (node == NodeRequests || node == NodeTick)) {
 			t := touched[slot]
 			if t == nil {
 				t = l.touch(slot)
@@ -241,6 +241,8 @@ func (t *touch) add(op *txnlog.Op, node, rest string) {
 	switch {
 	case rest != "" && node == NodeTick:
 		t.idle = true
+	case rest != "" && node == NodeHistory: // another page of it
+		t.set.history = t.set.history || op.Type != txnlog.Delete
 	case rest != "":
 		t.requests = append(t.requests, rest)
 	case op.Type == txnlog.Delete:

@@ -247,11 +247,9 @@ func TestResults(t *testing.T) {
 			given.State = zkrec.RunInterrupted
 			w.record(20, "j", w.again("j", "r2"), zkrec.Entry{Run: given})
 			given.State = zkrec.RunOK // after all
-			w.history["j"], _ = w.history["j"].Amend(zkrec.Entry{Run: given})
-			w.write(21, 1, set(tree.History("j"), w.history["j"].Encode()))
+			w.amend(21, "j", given)
 			given.State = zkrec.RunFailed // this time it is final
-			w.history["j"], _ = w.history["j"].Amend(zkrec.Entry{Run: given})
-			w.write(22, 1, set(tree.History("j"), w.history["j"].Encode()))
+			w.amend(22, "j", given)
 		}, []ledger.Rule{ledger.Account}},
 		{"a manual run beside what is to be repeated", func(w *world) {
 			ask := held(w)
@@ -439,7 +437,9 @@ func TestSnapshot(t *testing.T) {
 	ran(w)
 	zxid := w.zxid
 	spec := zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?"}}
-	during := w.txn(20, 1, set(tree.Tick("j"), w.claimed("j", 20, "r2").Encode()))
+	claimed := w.claimed("j", 20, "r2")
+	claimed.History = w.history["j"].Mark()
+	during := w.txn(20, 1, set(tree.Tick("j"), claimed.Encode()))
 	var found []ledger.Violation
 	l := ledger.New(tree, true, ledger.Observer{}, func(v ledger.Violation) { found = append(found, v) })
 	for _, n := range []txnlog.Node{
@@ -449,13 +449,13 @@ func TestSnapshot(t *testing.T) {
 		{Path: tree.Alive("j"), Data: zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), Czxid: 5, Mzxid: w.token["j"], Mtime: at(1)},
 		{Path: tree.Heartbeat("j", "a"), Czxid: w.token["j"], Mzxid: zxid, Mtime: at(14)},
 		{Path: tree.Tick("j"), Data: during.Ops[0].Data, Czxid: 5, Mzxid: during.Zxid, Mtime: at(20)},
-		{Path: tree.History("j"), Data: w.history["j"].Encode(), Czxid: 5, Mzxid: zxid, Mtime: at(11)},
+		{Path: tree.History("j"), Data: w.history["j"].Encode(0), Czxid: 5, Mzxid: zxid, Mtime: at(11)},
 	} {
 		l.Load(n)
 	}
 	l.LoadSessions(map[int64]time.Duration{1: timeout, 2: timeout, operator: timeout})
 	l.Replay(during)
-	w.ledger, w.tick["j"] = l, w.claimed("j", 20, "r2").Normal()
+	w.ledger, w.tick["j"] = l, claimed.Normal()
 	w.end(21, "j", zkrec.RunOK)
 	w.record(30, "j", w.claimed("j", 30, "r3"))
 	if n := l.Counts(); len(found) > 0 || n.Unjudged > 0 || n.Claims != 1 || n.Results != 1 {

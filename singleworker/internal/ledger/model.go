@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +49,8 @@ type Job struct {
 	Spec       zkrec.Spec      // of the job, with Since set
 	Tick       zkrec.Tick
 	History    zkrec.History
-	Complete   zkrec.Complete // of a sharded job
+	Pages      [zkrec.HistoryPages][]byte // of the history
+	Complete   zkrec.Complete             // of a sharded job
 	Registered map[string]bool
 	Requests   map[string]bool // by id: those that wait
 	Known      Known
@@ -253,9 +255,8 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 	case node == NodeTick && rest == "":
 		j.Tick, err = zkrec.ParseTick(op.Data, txn.Time)
 		j.Known.Tick = err == nil
-	case node == NodeHistory && rest == "":
-		j.History, err = zkrec.ParseHistory(op.Data)
-		j.Known.History = err == nil
+	case node == NodeHistory:
+		j.page(rest, op.Data)
 	case node == NodeShards && rest == "":
 		j.Complete, err = zkrec.ParseComplete(op.Data)
 		j.Known.Complete = err == nil
@@ -264,6 +265,17 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 	case node == NodeRequests && rest != "":
 		j.Requests[rest] = true
 	}
+}
+
+// page: a page of a slot's history was written.
+func (j *Job) page(rest string, data []byte) {
+	index, err := strconv.Atoi(cmp.Or(rest, "0"))
+	if err != nil || index < 0 || index >= zkrec.HistoryPages {
+		return
+	}
+	j.Pages[index] = data
+	j.History, err = zkrec.ParseHistory(j.Pages[:])
+	j.Known.History = err == nil
 }
 
 // specified: a job's own node was written, or a shard's was made.
@@ -333,8 +345,9 @@ func (m *Model) deleted(op *txnlog.Op) {
 		j.Owner, j.Ownable = zkrec.Owner{}, false
 	case node == NodeTick && rest == "":
 		j.Tick, j.Known.Tick = zkrec.Tick{}, false
-	case node == NodeHistory && rest == "":
-		j.History, j.Known.History = zkrec.History{}, false
+	case node == NodeHistory:
+		j.page(rest, nil)
+		j.Known.History = j.Known.History && rest != ""
 	case node == NodeRegister && rest != "":
 		delete(j.Registered, rest)
 	case node == NodeRequests && rest != "":

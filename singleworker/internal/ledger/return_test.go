@@ -27,8 +27,8 @@ func TestReturn(t *testing.T) {
 		w.lose(tree.Alive("j"), token, zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), gone)
 		if claimToo {
 			w.lose(tree.Tick("j"), 1, before.Encode(), claim)
-			w.tick["j"], w.history["j"] = before, zkrec.History{}
-			w.lose(tree.History("j"), 1, w.history["j"].Encode())
+			w.tick["j"], w.history["j"] = before, zkrec.Log{}
+			w.lose(tree.History("j"), 1, nil)
 		}
 		w.owner["j"], w.token["j"] = "a", token
 	}

@@ -24,7 +24,7 @@ func (w *world) makeShard(second float64, slot string, after int64) {
 	for _, n := range tree.NewShard(slot, after) {
 		ops = append(ops, create(n.Path, n.Data))
 	}
-	w.tick[slot], w.history[slot] = zkrec.Tick{Watermark: after}, zkrec.History{}
+	w.tick[slot], w.history[slot] = zkrec.Tick{Watermark: after}, zkrec.Log{}
 	w.write(second, 1, ops...)
 }
 

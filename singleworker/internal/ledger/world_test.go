@@ -32,7 +32,7 @@ type world struct {
 	owner    map[string]string
 	token    map[string]int64
 	tick     map[string]zkrec.Tick
-	history  map[string]zkrec.History
+	history  map[string]zkrec.Log
 	found    []ledger.Violation
 }
 
@@ -41,7 +41,7 @@ func newWorld(t *testing.T, whole bool) *world {
 	t.Helper()
 	w := &world{
 		sessions: make(map[string]int64), owner: make(map[string]string), token: make(map[string]int64),
-		tick: make(map[string]zkrec.Tick), history: make(map[string]zkrec.History),
+		tick: make(map[string]zkrec.Tick), history: make(map[string]zkrec.Log),
 	}
 	w.ledger = ledger.New(tree, whole, ledger.Observer{}, func(v ledger.Violation) { w.found = append(w.found, v) })
 	w.connect(operator)
@@ -97,7 +97,7 @@ func (w *world) submit(second float64, name string, j job.Job) {
 	for _, n := range tree.NewJob(name, zkrec.Spec{Job: j}) {
 		ops = append(ops, create(n.Path, n.Data))
 	}
-	w.tick[name], w.history[name] = zkrec.Tick{Watermark: ms(second)}, zkrec.History{}
+	w.tick[name], w.history[name] = zkrec.Tick{Watermark: ms(second)}, zkrec.Log{}
 	w.write(second, operator, ops...)
 }
 
@@ -147,13 +147,32 @@ func (w *world) record(second float64, slot string, rec zkrec.Tick, entries ...z
 }
 
 func (w *world) recordIn(second float64, session int64, slot string, rec zkrec.Tick, entries ...zkrec.Entry) {
+	w.history[slot] = w.history[slot].Add(zkrec.MinHistory, w.tick[slot].Watermark, entries...)
+	rec.History = w.history[slot].Mark()
 	ops := []txnlog.Op{set(tree.Tick(slot), rec.Encode())}
 	if len(entries) > 0 {
-		w.history[slot] = w.history[slot].Add(w.tick[slot].Watermark, entries...)
-		ops = append(ops, set(tree.History(slot), w.history[slot].Encode()))
+		ops = append(ops, w.pages(slot)...)
 	}
 	w.tick[slot] = rec.Normal()
 	w.write(second, session, ops...)
+}
+
+// amend has the result of a run come late, of which the history says something else.
+func (w *world) amend(second float64, slot string, run zkrec.Run) {
+	w.history[slot], _ = w.history[slot].Amend(zkrec.Entry{Run: run})
+	rec := w.tick[slot]
+	rec.History = w.history[slot].Mark()
+	w.tick[slot] = rec
+	w.write(second, 1, append(w.pages(slot), set(tree.Tick(slot), rec.Encode()))...)
+}
+
+// pages writes what has changed of a history.
+func (w *world) pages(slot string) (ops []txnlog.Op) {
+	log := w.history[slot]
+	for _, page := range log.Changed() {
+		ops = append(ops, set(tree.HistoryPage(slot, page), log.Encode(page)))
+	}
+	return ops
 }
 
 // end writes the result of the open run.

@@ -188,8 +188,11 @@ func (g *Group) Records() (zkrec.Tick, []zkrec.Entry) {
 	if err != nil {
 		g.T.Error(err)
 	}
-	data, _, _ = g.Get(g.Tree.History("job"))
-	history, err := zkrec.ParseHistory(data)
+	pages := make([][]byte, zkrec.HistoryPages)
+	for i, path := range g.Tree.HistoryPages("job") {
+		pages[i], _, _ = g.Get(path)
+	}
+	history, err := zkrec.ParseHistory(pages)
 	if err != nil {
 		g.T.Error(err)
 	}
@@ -200,7 +203,7 @@ func (g *Group) Records() (zkrec.Tick, []zkrec.Entry) {
 func (g *Group) WantRecords(want zkrec.Tick, history ...string) {
 	g.T.Helper()
 	record, entries := g.Records()
-	if record.Normal() != want.Normal() {
+	if !record.Normal().Same(want.Normal()) {
 		g.T.Errorf("record %+v, want %+v", record, want)
 	}
 	var got []string

@@ -129,7 +129,7 @@ func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
 func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
-	r.Journal = journal.New(r.Loop.Loop, r.Member, r.Catalog, r.Owner, r.Runner, zkrec.MaxHistory)
+	r.Journal = journal.New(r.Loop.Loop, r.Member, r.Catalog, r.Owner, r.Runner, zkrec.MinHistory)
 	r.Journal.Agenda.Strict = true
 	r.CommitTo(r.Journal)
 	r.OnEnded = r.Journal.Ended

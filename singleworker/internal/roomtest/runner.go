@@ -190,7 +190,7 @@ func Written(to Committer, c ticks.Commit) (current zkrec.Tick, err error) {
 func (r *Runner) MustCommit(c ticks.Commit) zkrec.Tick {
 	r.g.T.Helper()
 	current, err := Written(r.commits, c)
-	if err != nil || current != c.Plan.Record.Normal() {
+	if err != nil || !current.Same(c.Plan.Record.Normal()) {
 		r.g.T.Fatalf("Commit = %+v, %v; want %+v", current, err, c.Plan.Record)
 	}
 	return current

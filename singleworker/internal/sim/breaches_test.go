@@ -86,16 +86,14 @@ func refusedParts(op zkdev.Op, path string, version int32) (string, int32) {
 
 // absent has the history of a part say of all ticks that were not run that its instance was away.
 func absent(path string, data []byte) []byte {
-	history, err := zkrec.ParseHistory(data)
-	if err != nil || !strings.Contains(path, "/everywhere/") || !strings.HasSuffix(path, "/history") {
+	if _, err := zkrec.ParseLog([][]byte{data}); err != nil || !strings.Contains(path, "/everywhere/") || !strings.Contains(path, "/history") {
 		return data
 	}
-	for k := range history.Entries {
-		if e := &history.Entries[k]; e.RunID == "" {
+	return replaced(data, func(e *zkrec.Entry) {
+		if e.RunID == "" {
 			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
 		}
-	}
-	return history.Encode()
+	})
 }
 
 // loseParts deletes what is on record of the instances' parts of jobs.

@@ -354,9 +354,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.openAccount(slot, txn, j)
 	case node == rules.NodeTick:
 		l.checkTick(slot, txn, j.Tick)
-	case node == rules.NodeHistory && !created:
-		history, _ := zkrec.ParseHistory(txn.Data)
-		l.accounts[slot].written(history, txn)
+	case node == rules.NodeHistory && (rest != "" || !created):
+		l.accounts[slot].written(j.History, txn)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
 	case node == nodeAlarm:

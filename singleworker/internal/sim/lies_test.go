@@ -161,14 +161,22 @@ func entries(e *evidence, change func(e *zkrec.Entry)) {
 	k := slices.IndexFunc(e.runs, func(r swtest.Run) bool { return r.Started.Sub(e.calmFrom) > later })
 	of := e.runs[k].Tick.UnixMilli()
 	rewritten(e, "/history", func(data []byte) []byte {
-		h, _ := zkrec.ParseHistory(data)
-		for k := range h.Entries {
-			if h.Entries[k].Tick == of {
-				change(&h.Entries[k])
+		return replaced(data, func(e *zkrec.Entry) {
+			if e.Tick == of {
+				change(e)
 			}
-		}
-		return h.Encode()
+		})
 	})
+}
+
+// replaced changes the entries of a page of a history.
+func replaced(data []byte, change func(e *zkrec.Entry)) []byte {
+	l, _ := zkrec.ParseLog([][]byte{data})
+	for _, e := range l.History().Entries {
+		change(&e)
+		l = l.Replace(e)
+	}
+	return l.Encode(0)
 }
 
 // ticks changes the tick record as each transaction writes it, a claim and its result in turn.
@@ -186,7 +194,8 @@ func ticks(e *evidence, change func(n int, rec *zkrec.Tick)) {
 func rewritten(e *evidence, node string, change func(data []byte) []byte) {
 	e.log = slices.Clone(e.log)
 	for k := range e.log {
-		if txn := &e.log[k]; strings.HasSuffix(txn.Path, "/"+job+node) && txn.Op == zkdev.OpSetData {
+		txn := &e.log[k]
+		if at := "/" + job + node; (strings.HasSuffix(txn.Path, at) || strings.Contains(txn.Path, at+"/")) && txn.Op != zkdev.OpDelete && len(txn.Data) > 0 {
 			txn.Data = change(txn.Data)
 		}
 	}

@@ -104,8 +104,8 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 				// What jobs are is not known if all is lost.
 				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec) || l.model.Jobs[slot] == nil
 			}
-		case node == rules.NodeHistory && txn.Op == zkdev.OpSetData: // also results that came late
-			history, _ := zkrec.ParseHistory(txn.Data)
+		case node == rules.NodeHistory && txn.Op != zkdev.OpDelete: // also results that came late
+			history, _ := zkrec.ParseHistory([][]byte{txn.Data})
 			for _, e := range history.Entries {
 				l.lost.open[e.RunID] = true
 			}

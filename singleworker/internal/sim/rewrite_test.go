@@ -93,7 +93,7 @@ func (c *rewriter) Read(p []byte) (int, error) {
 		c.replace(p[:n], `"running"`, `"ok"     `)
 	}
 	if c.breach.heedless {
-		c.replace(p[:n], `"attempt":1`, `"passed":1 `)
+		c.replace(p[:n], `"schema":1`, `"passed":1`)
 	}
 	if c.breach.granted == 0 {
 		return n, err

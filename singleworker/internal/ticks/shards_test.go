@@ -93,6 +93,7 @@ func TestScheduleReplacedDuringResharding(t *testing.T) {
 func shard(t *testing.T, text string) ticks.Shard {
 	t.Helper()
 	var s ticks.Shard
+	var log zkrec.Log
 	for part := range strings.SplitSeq(text, ", ") {
 		words := strings.Fields(part)
 		tick, to, row := strings.Cut(words[0], "-")
@@ -109,9 +110,10 @@ func shard(t *testing.T, text string) ticks.Shard {
 		}
 		s.Record.Watermark = e.Last()
 		if !r.Open() {
-			s.History = s.History.Add(0, e)
+			log = log.Add(zkrec.MinHistory, 0, e)
 		}
 	}
+	s.History = log.History()
 	return s
 }
 
@@ -174,7 +176,7 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 	t.Parallel()
 	slow := shard(t, "09:01 ok")
 	var ran []string
-	for n := range zkrec.MaxHistory + 2 {
+	for n := range zkrec.MinHistory + 6 {
 		ran = append(ran, fmt.Sprintf("09:%02d ok", n+1))
 	}
 	list := ticks.Completed([]ticks.Shard{slow, shard(t, strings.Join(ran, ", "))}, ms(t, "09:00"))

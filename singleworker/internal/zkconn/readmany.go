@@ -30,6 +30,18 @@ type ReadResult struct {
 	Err   error
 }
 
+// DataOf is the data of each node, and nil of one that does not exist; or the error of the first that was not read.
+func DataOf(results []ReadResult) ([][]byte, error) {
+	data := make([][]byte, len(results))
+	for i, r := range results {
+		if r.Err != nil && !errors.Is(r.Err, ErrNoNode) {
+			return nil, r.Err
+		}
+		data[i] = r.Data
+	}
+	return data, nil
+}
+
 // Bounds of a request. The server hangs up on one of more than 1 MB, if nobody has configured less.
 const (
 	MaxReads     = 256 // of a ReadMany

@@ -9,7 +9,8 @@
 //	    alive                     the owner record, or empty if the job has no owner
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
 //	    tick                      the last claim and its result
-//	    history                   the outcome of the last ticks
+//	    history                   the outcome of the last ticks: the first page
+//	      {k}                     another page
 //	    requests/{id}             an operator's pending request to the owner
 //	    alarm                     the last tick that was reported as missed
 //	    shards                    of a sharded job: the tick up to which all shards have finished

@@ -121,11 +121,10 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	before := sharded
 	before.Job.BeforeTick, before.Layout = "prepare", &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3, BeforeTick: "clear"}, Since: 1798131500000}
 	complete := zkrec.Complete{Schema: zkrec.Schema, Tick: 1798131600000}
-	history := zkrec.History{Schema: zkrec.Schema, Entries: []zkrec.Entry{
-		{Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
-			To: 1798131590000, Count: 10, Reason: zkrec.ReasonNoOwner},
-		{Run: result.Run},
-	}}
+	log := zkrec.Log{}.From(zkrec.Mark{Rev: 40, Number: 33}).Add(zkrec.MinHistory, 0, zkrec.Entry{
+		Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
+		To:  1798131590000, Count: 10, Reason: zkrec.ReasonNoOwner,
+	}, zkrec.Entry{Run: result.Run})
 	request := zkrec.Request{
 		Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: started, By: "alice@host", Reason: "again",
 		Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`[1]`),
@@ -143,7 +142,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
-		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": history, "request, run": request, "request, stop": stop, "alarm": alarm,
+		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
 		"instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
@@ -163,7 +162,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("owner, relieved", relieving.Encode(), zkrec.ParseOwner), read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
 		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
-		read("history", history.Encode(), zkrec.ParseHistory),
+		read("history", log.Encode(0), func(data []byte) (zkrec.History, error) { return zkrec.ParseHistory([][]byte{data}) }),
 		read("request, run", request.Encode(), zkrec.ParseRequest),
 		read("request, stop", stop.Encode(), zkrec.ParseRequest),
 		read("alarm", alarm.Encode(), zkrec.ParseAlarm),

@@ -1,8 +1,11 @@
 package zkrec_test
 
 import (
-	"fmt"
+	"encoding/json"
+	"errors"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -19,56 +22,107 @@ func row(first, last int64, count int) zkrec.Entry {
 	return e
 }
 
-// Rows are joined if they are alike and nothing is between them.
-func TestRowsAreJoined(t *testing.T) {
+func ran(id, state string) zkrec.Entry {
+	return zkrec.Entry{Run: zkrec.Run{RunID: id, State: state}}
+}
+
+// What is new in a history, to somebody who has read it up to a mark, are entries that were added, rows that became longer, and results that
+// came late; and whether anything was forgotten in between is certain.
+func TestSince(t *testing.T) {
 	t.Parallel()
-	joined := row(10, 40, 4)
-	if got := (zkrec.History{}).Add(0, row(10, 20, 2)).Add(20, row(30, 40, 2)); !reflect.DeepEqual(got.Entries, []zkrec.Entry{joined}) {
-		t.Errorf("joined to %+v, want %+v", got.Entries, joined)
+	const keep = zkrec.HistoryPages - 1 // one on a page
+	var l zkrec.Log
+	marks := []zkrec.Mark{{}}
+	write := func(next zkrec.Log) {
+		l = next
+		marks = append(marks, l.Mark())
 	}
-	for what, change := range map[string]func(e *zkrec.Entry, watermark *int64){
-		"another instance's":  func(e *zkrec.Entry, _ *int64) { e.SID = "b" },
-		"of another token":    func(e *zkrec.Entry, _ *int64) { e.Token = 8 },
-		"of another state":    func(e *zkrec.Entry, _ *int64) { e.State = zkrec.TickSkipped },
-		"for another reason":  func(e *zkrec.Entry, _ *int64) { e.Reason = zkrec.ReasonNoOwner },
-		"a run":               func(e *zkrec.Entry, _ *int64) { e.RunID = "r1" },
-		"after what was run":  func(_ *zkrec.Entry, watermark *int64) { *watermark = 25 },
-		"before the last row": func(_ *zkrec.Entry, watermark *int64) { *watermark = 15 },
+	write(l.Add(keep, 0, ran("r1", zkrec.RunInterrupted)))
+	write(l.Add(keep, 10, row(20, 20, 1)))
+	write(l.Add(keep, 20, row(30, 30, 1))) // joins it
+	amended, ok := l.Amend(ran("r1", zkrec.RunOK))
+	write(amended)
+	write(l.Add(keep, 30, ran("r2", zkrec.RunOK), ran("r3", zkrec.RunOK), ran("r4", zkrec.RunOK), ran("r5", zkrec.RunOK)))
+	write(l.Add(keep, 30, ran("r6", zkrec.RunOK))) // r1 is forgotten, which was last changed by the fourth write
+	h := l.History()
+	for since, want := range []struct {
+		news  string
+		whole bool
+	}{
+		{"2 3 4 5 6 7", false}, {"2 3 4 5 6 7", false}, {"2 3 4 5 6 7", false}, {"3 4 5 6 7", false}, {"3 4 5 6 7", true}, {"7", true}, {"", true},
 	} {
-		next, watermark := row(30, 40, 2), int64(20)
-		change(&next, &watermark)
-		if got := (zkrec.History{}).Add(0, row(10, 20, 2)).Add(watermark, next); len(got.Entries) != 2 {
-			t.Errorf("%s: joined to %+v", what, got.Entries)
+		news, whole := h.Since(marks[since])
+		var got []string
+		for _, e := range news {
+			got = append(got, strconv.FormatInt(e.Number, 10))
+		}
+		if strings.Join(got, " ") != want.news || whole != want.whole {
+			t.Errorf("after write %d: entries %s, whole %v; want %s, %v", since, got, whole, want.news, want.whole)
+		}
+	}
+	if want := (zkrec.Mark{Rev: 6, Number: 7}); !ok || h.Mark != want || h.Dropped != 4 {
+		t.Errorf("at %+v, dropped %d, amended %v; want %+v, 4", h.Mark, h.Dropped, ok, want)
+	}
+	for _, ahead := range []zkrec.Mark{{Rev: 7, Number: 7}, {Rev: 6, Number: 8}} {
+		if news, whole := h.Since(ahead); len(news) > 0 || whole || !h.Behind(ahead) {
+			t.Errorf("since %+v, which the history has forgotten: %+v, whole %v", ahead, news, whole)
 		}
 	}
 }
 
-func TestHistoryKeepsTheNewest(t *testing.T) {
+// Numbers continue after a history was emptied, and what it had is said to be forgotten.
+func TestNumbersGoOnAfterARepair(t *testing.T) {
 	t.Parallel()
-	var h zkrec.History
-	for k := range zkrec.MaxHistory + 5 {
-		h = h.Add(0, zkrec.Entry{Run: zkrec.Run{RunID: fmt.Sprintf("r%d", k)}})
+	at := zkrec.Mark{Rev: 40, Number: 33}
+	l := zkrec.Log{}.From(at).Add(zkrec.MinHistory, 0, ran("next", zkrec.RunOK))
+	h, err := zkrec.ParseHistory([][]byte{l.Encode(0)})
+	if want := (zkrec.Mark{Rev: 41, Number: 34}); err != nil || h.Mark != want || h.Dropped != 40 || h.Entries[0].Number != 34 || h.Entries[0].Rev != 41 {
+		t.Errorf("the history continues with %+v, %v", h, err)
 	}
-	if n := len(h.Entries); n != zkrec.MaxHistory || h.Entries[0].RunID != "r5" {
-		t.Errorf("%d entries, the first of %s; want %d, from r5 on", n, h.Entries[0].RunID, zkrec.MaxHistory)
+	if same := l.From(at); !reflect.DeepEqual(same, l) {
+		t.Errorf("a log that is ahead of the mark becomes %+v", same)
 	}
 }
 
-// A late result replaces the entry of its run, wherever that is, and no other.
-func TestAmend(t *testing.T) {
+// Numbers that nobody has written are refused: what is new could not be told from what is known.
+func TestNumbersThatAreRefused(t *testing.T) {
 	t.Parallel()
-	var h zkrec.History
-	for _, id := range []string{"r1", "r2", "r3"} {
-		h = h.Add(0, zkrec.Entry{Run: zkrec.Run{RunID: id, State: zkrec.RunInterrupted}})
+	for _, data := range []string{
+		`{"schema":1,"rev":1,"dropped":2,"first":1,"entries":[]}`,
+		`{"schema":1,"rev":1,"dropped":-1,"first":1,"entries":[]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":0,"entries":[{}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":-1,"entries":[{}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":2,"entries":[{}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":1,"entries":[{"rev":2}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":1,"ahead":-1,"entries":[{}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":1,"entries":[{"r":"!"}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":1,"entries":[{"r":"AAAA"}]}`,
+	} {
+		if h, err := zkrec.ParseHistory([][]byte{[]byte(data)}); err == nil {
+			t.Errorf("%s is read as %+v", data, h)
+		}
 	}
-	amended, ok := h.Amend(zkrec.Entry{Run: zkrec.Run{RunID: "r2", State: zkrec.RunOK}})
-	if got := amended.Entries; !ok || got[0] != h.Entries[0] || got[1].State != zkrec.RunOK || got[2] != h.Entries[2] {
-		t.Errorf("amended to %+v, %v", got, ok)
+	first, second := []byte(`{"schema":1,"rev":1,"dropped":0,"first":1,"entries":[{}]}`), []byte(`{"schema":1,"rev":2,"dropped":0,"first":2,"entries":[{}]}`)
+	if h, err := zkrec.ParseHistory([][]byte{second, nil, first}); err != nil || len(h.Entries) != 2 || h.Entries[0].Number != 1 {
+		t.Errorf("pages are read as %+v, %v", h, err)
 	}
-	if h.Entries[1].State != zkrec.RunInterrupted {
-		t.Error("the history that was given has changed")
+	if h, err := zkrec.ParseHistory([][]byte{first, first}); err == nil {
+		t.Errorf("pages with the same entries are read as %+v", h)
 	}
-	if unchanged, ok := h.Amend(zkrec.Entry{Run: zkrec.Run{RunID: "r9"}}); ok || !reflect.DeepEqual(unchanged, h) {
-		t.Errorf("the result of a run that is not there makes it %+v", unchanged)
+}
+
+func TestMarkIsReadBack(t *testing.T) {
+	t.Parallel()
+	for want, mark := range map[string]zkrec.Mark{"7": {Rev: 7, Number: 7}, "[9,7]": {Rev: 9, Number: 7}, "0": {}} {
+		data, err := json.Marshal(mark)
+		var got zkrec.Mark
+		if err = errors.Join(err, json.Unmarshal(data, &got)); err != nil || string(data) != want || got != mark {
+			t.Errorf("%+v is written as %s and read as %+v, %v", mark, data, got, err)
+		}
+	}
+	for _, data := range []string{`"7"`, `{}`, `[true]`, `7.5`} {
+		if err := json.Unmarshal([]byte(data), new(zkrec.Mark)); err == nil {
+			t.Errorf("%s is read as a mark", data)
+		}
 	}
 }

@@ -1,99 +1,206 @@
 package zkrec
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 )
 
 // Log is a History as the owner of a slot continues it. Its entries stay encoded, so that one costs
-// something when it is added, not each time that another follows.
-type Log struct{ entries [][]byte }
+// something when it is added, not each time that another follows. A Log is not changed, but replaced.
+type Log struct {
+	mark    Mark
+	dropped int64
+	newest  int // the index of the page that the next entry is added to
+	pages   *[HistoryPages]page
+}
 
-// ParseLog reads a history node.
-func ParseLog(data []byte) (Log, error) {
-	if h, err := ParseHistory(data); err != nil || len(h.Entries) == 0 {
-		return Log{}, err
+// all are the pages, to be read.
+func (l *Log) all() *[HistoryPages]page {
+	if l.pages == nil {
+		return new([HistoryPages]page)
 	}
-	var raw struct {
-		Entries []json.RawMessage `json:"entries"`
+	return l.pages
+}
+
+// own makes the pages l's own, to be changed.
+func (l *Log) own() {
+	pages := *l.all()
+	l.pages = &pages
+}
+
+// ParseLog reads the nodes of a history, in their order. Those that do not exist are empty.
+func ParseLog(data [][]byte) (Log, error) {
+	l, _, err := parsePages(data)
+	return l, err
+}
+
+// parsePages returns what the nodes of a history say, and the entries, the oldest first.
+func parsePages(data [][]byte) (l Log, entries []Entry, err error) {
+	l.own()
+	for i, data := range data {
+		p, found, err := parsePage(data)
+		if err != nil {
+			return Log{}, nil, err
+		}
+		l.pages[i] = p
+		if p.last() > l.mark.Number {
+			l.mark.Number, l.newest = p.last(), i
+		}
+		l.mark.Rev, l.dropped = max(l.mark.Rev, p.Rev), max(l.dropped, p.Dropped)
+		entries = append(entries, found...)
 	}
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return Log{}, fmt.Errorf("history %s: %w", excerpt(data), err)
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Number, b.Number) })
+	for i := 1; i < len(entries); i++ {
+		if entries[i-1].Number == entries[i].Number {
+			return Log{}, nil, fmt.Errorf("history: two pages have an entry %d", entries[i].Number)
+		}
 	}
-	var l Log
-	for _, entry := range raw.Entries {
-		l.entries = append(l.entries, entry)
-	}
-	return l, nil
+	return l, entries, nil
 }
 
 // IsEmpty reports whether there are no entries.
-func (l Log) IsEmpty() bool { return len(l.entries) == 0 }
+func (l Log) IsEmpty() bool { return l.pages == nil || len(l.pages[l.newest].Entries) == 0 }
 
-// Add is History.Add, but that so many entries are kept.
-func (l Log) Add(keep int, through int64, entries ...Entry) Log {
-	var end History // what the entries may be merged into
-	kept := l.entries
-	if n := len(kept); n > 0 && len(entries) > 0 && entries[0].RunID == "" {
-		end.Entries, kept = []Entry{decodeEntry(kept[n-1])}, kept[:n-1]
+// Mark is the end of the log.
+func (l Log) Mark() Mark { return l.mark }
+
+// From returns l with numbers that continue after a mark. A history that is behind the mark was emptied, by a repair or manually: what it had
+// up to there is forgotten.
+func (l Log) From(m Mark) Log {
+	if l.mark.Rev < m.Rev {
+		l.mark.Rev, l.dropped = m.Rev, m.Rev
 	}
-	end = end.Add(through, entries...)
-	all := make([][]byte, 0, len(kept)+len(end.Entries))
-	all = append(all, kept...)
-	for _, e := range end.Entries {
-		all = append(all, mustJSON(e))
-	}
-	return Log{slices.Clip(all[max(0, len(all)-keep):])}
+	l.mark.Number = max(l.mark.Number, m.Number)
+	return l
 }
 
-// Amend is History.Amend.
+// Add returns l with entries appended, given the slot's Watermark before, of which it keeps at least so many. Ticks that were not run are merged
+// into the last entry if that is of the same kind and directly precedes them.
+func (l Log) Add(keep int, through int64, entries ...Entry) Log {
+	if len(entries) == 0 {
+		return l
+	}
+	l.own()
+	l.mark.Rev++
+	for _, e := range entries {
+		e.Error = CutError(e.Error)
+		if last, ok := l.continuedBy(through, e); ok {
+			last.Count = min(last.Ticks()+e.Ticks(), MaxCount)
+			last.To, last.Ended = e.Last(), e.Ended
+			last.Rev = l.mark.Rev
+			l.put(l.newest, len(l.pages[l.newest].Entries)-1, last)
+		} else {
+			l.append(keep, e)
+		}
+		if e.RunID == "" {
+			through = e.Last()
+		}
+	}
+	return l
+}
+
+// append adds an entry, on a new page if the newest is full.
+func (l *Log) append(keep int, e Entry) {
+	l.mark.Number++
+	e.Number, e.Rev = l.mark.Number, l.mark.Rev
+	p := &l.pages[l.newest]
+	n := len(p.Entries)
+	if n == 0 || n >= (keep+HistoryPages-2)/(HistoryPages-1) || p.size()+len(p.encode(e)) > MaxPageBytes || p.last()+1 != e.Number {
+		if n > 0 {
+			l.newest = (l.newest + 1) % HistoryPages
+			p = &l.pages[l.newest]
+		}
+		for _, rev := range p.revs {
+			l.dropped = max(l.dropped, rev)
+		}
+		*p = page{First: e.Number, Ahead: e.Rev - e.Number, Writer: Writer{e.SID, e.Token}}
+	}
+	l.put(l.newest, len(p.Entries), e)
+}
+
+// put writes an entry to a page, where one is or after the last one.
+func (l *Log) put(index, i int, e Entry) {
+	p := &l.pages[index]
+	p.Rev, p.Entries, p.revs = l.mark.Rev, slices.Clone(p.Entries), slices.Clone(p.revs)
+	if i == len(p.Entries) {
+		p.Entries, p.revs = append(p.Entries, nil), append(p.revs, 0)
+	}
+	p.Entries[i], p.revs[i] = p.encode(e), e.Rev
+}
+
+// continuedBy is the last entry, if it is a row of ticks up to a time, which e continues.
+func (l *Log) continuedBy(through int64, e Entry) (last Entry, ok bool) {
+	p := &l.pages[l.newest]
+	if e.RunID != "" || len(p.Entries) == 0 || p.last() != l.mark.Number {
+		return last, false
+	}
+	last = p.mustDecode(len(p.Entries) - 1)
+	return last, last.continues(e) && last.Last() == through
+}
+
+// Amend returns l with the entry of e's run replaced by e. ok is false if the run is no longer in l.
 func (l Log) Amend(e Entry) (amended Log, ok bool) {
-	for i, old := range l.entries {
-		if decodeEntry(old).RunID == e.RunID {
-			e.Error = CutError(e.Error)
-			all := slices.Clone(l.entries)
-			all[i] = mustJSON(e)
-			return Log{all}, true
+	for _, p := range l.all() {
+		for i := range p.Entries {
+			if was := p.mustDecode(i); was.RunID == e.RunID {
+				l.mark.Rev++
+				e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, l.mark.Rev
+				return l.Replace(e), true
+			}
 		}
 	}
 	return l, false
 }
 
-// Encode returns the node's data, as History.Encode does.
-func (l Log) Encode() []byte {
-	head := fmt.Appendf(nil, `{"schema":%d,"entries":[`, Schema)
-	const tail = "]}"
-	kept, size := l.entries, len(head)+len(tail)-1
-	for _, e := range kept {
-		size += len(e) + 1
-	}
-	for ; size > MaxRecordBytes && len(kept) > 1; kept = kept[1:] {
-		size -= len(kept[0]) + 1
-	}
-	data := append(make([]byte, 0, size), head...)
-	for i, e := range kept {
-		if i > 0 {
-			data = append(data, ',')
+// Replace returns l with the entry of e's number replaced by e.
+func (l Log) Replace(e Entry) Log {
+	l.own()
+	for k := range l.pages {
+		if p := &l.pages[k]; e.Number >= p.First && e.Number <= p.last() {
+			l.put(k, int(e.Number-p.First), e)
 		}
-		data = append(data, e...)
 	}
-	return append(data, tail...)
+	return l
 }
+
+// Changed lists the pages that the last Add or Amend has changed, by their index.
+func (l Log) Changed() (pages []int) {
+	for i, p := range l.all() {
+		if p.Rev == l.mark.Rev && p.Rev > 0 {
+			pages = append(pages, i)
+		}
+	}
+	return pages
+}
+
+// Encode returns the data of a page's node.
+func (l Log) Encode(page int) []byte {
+	p := l.all()[page]
+	p.Dropped = l.dropped
+	return mustJSON(p)
+}
+
+// Emptied is a page without entries, for one that cannot be read: what the history had up to a mark may be forgotten.
+func Emptied(m Mark) []byte { return mustJSON(page{Rev: m.Rev, Dropped: m.Rev}) }
 
 // History decodes the entries.
 func (l Log) History() History {
-	h := History{Schema: Schema}
-	for _, e := range l.entries {
-		h.Entries = append(h.Entries, decodeEntry(e))
+	h := History{Mark: l.mark, Dropped: l.dropped}
+	pages := l.all()
+	for k := range pages {
+		p := &pages[(l.newest+1+k)%HistoryPages]
+		for i := range p.Entries {
+			h.Entries = append(h.Entries, p.mustDecode(i))
+		}
 	}
 	return h
 }
 
-// decodeEntry reads an entry that was encoded, or read, before.
-func decodeEntry(data []byte) Entry {
-	var e Entry
-	if err := json.Unmarshal(data, &e); err != nil {
+// mustDecode reads an entry that was encoded, or read, before.
+func (p *page) mustDecode(i int) Entry {
+	e, err := p.decode(i)
+	if err != nil {
 		panic(fmt.Sprintf("zkrec: decode an entry: %v", err))
 	}
 	return e

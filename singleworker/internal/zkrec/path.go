@@ -92,8 +92,25 @@ func (t Tree) Tick(slot string) string { return t.Slot(slot) + "/" + tickNode }
 // again start at 0.
 func (t Tree) Late(slot, runID string) string { return t.Tick(slot) + "/" + runID }
 
-// History holds the outcome of the slot's last ticks.
+// History holds the outcome of the slot's last ticks, and is the parent of the other pages of that.
 func (t Tree) History(slot string) string { return t.Slot(slot) + "/" + historyNode }
+
+// HistoryPage is a page of the slot's history, by its index. All but the first, which is History, are created when they are first needed.
+func (t Tree) HistoryPage(slot string, index int) string {
+	if index == 0 {
+		return t.History(slot)
+	}
+	return t.History(slot) + "/" + strconv.Itoa(index)
+}
+
+// HistoryPages are the pages of the slot's history, in their order.
+func (t Tree) HistoryPages(slot string) []string {
+	pages := make([]string, HistoryPages)
+	for i := range pages {
+		pages[i] = t.HistoryPage(slot, i)
+	}
+	return pages
+}
 
 // Requests is the parent of the pending requests to the slot's owner.
 func (t Tree) Requests(slot string) string { return t.Slot(slot) + "/" + requestsNode }

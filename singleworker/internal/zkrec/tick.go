@@ -98,6 +98,15 @@ type Tick struct {
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
+	// History is where the slot's history was when this record was written, in the same transaction. Each write of the history
+	// writes this record, too, so a reader that watches it hears of both.
+	History Mark `json:"history,omitzero"`
+}
+
+// Same reports whether two records say the same of the slot's ticks, wherever its history is.
+func (t Tick) Same(other Tick) bool {
+	t.History = other.History
+	return t == other
 }
 
 // Held is a run whose tick is to be run again, at NextAttemptAt or later.
@@ -137,11 +146,24 @@ func (t Tick) Prompt() bool {
 // Normal returns t as it is read back after Encode.
 func (t Tick) Normal() Tick {
 	t.Schema, t.Error, t.Held.Error = Schema, CutError(t.Error), CutError(t.Held.Error)
+	if t.RunID != "" {
+		t.Attempt = max(t.Attempt, 1)
+	}
 	return t
 }
 
-// Encode returns the node's data.
-func (t Tick) Encode() []byte { return mustJSON(t.Normal()) }
+// Encode returns the node's data. It leaves out what mostly is the same: that the Watermark is the tick of the run, and that this is the
+// first attempt.
+func (t Tick) Encode() []byte {
+	t = t.Normal()
+	if t.Manual == "" && t.Watermark == t.Tick {
+		t.Watermark = 0
+	}
+	if t.Attempt == 1 {
+		t.Attempt = 0
+	}
+	return mustJSON(t)
+}
 
 // CutError truncates an error text to MaxErrorBytes and makes it valid UTF-8, so
 // that it is read back as it was written.
@@ -176,8 +198,11 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 			return Tick{}, fmt.Errorf("tick record: %w", err)
 		}
 	}
+	if t.RunID != "" && t.Attempt == 0 {
+		t.Attempt = 1
+	}
 	if t.Watermark == 0 && t.Manual == "" {
-		t.Watermark = t.Tick // the format of the first versions
+		t.Watermark = t.Tick
 	}
 	if t.Watermark == 0 {
 		t.Watermark = unixMilli(written)
@@ -191,105 +216,6 @@ func unixMilli(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-// Entry is the outcome of a tick, or of consecutive ticks that were not run.
-type Entry struct {
-	Run
-	To     int64  `json:"to,omitempty"`    // the last of several ticks
-	Count  int    `json:"count,omitempty"` // of several ticks; MaxCount means at least that many
-	Reason string `json:"reason,omitempty"`
-}
-
-// MaxCount is the limit up to which an entry's ticks are counted.
-const MaxCount = 10_000
-
-// Last is the last tick of the entry.
-func (e Entry) Last() int64 { return max(e.Tick, e.To) }
-
-// Ticks is the number of ticks of the entry.
-func (e Entry) Ticks() int { return max(e.Count, 1) }
-
-// History is the data of a slot's history node: its last entries, the newest
-// last.
-type History struct {
-	Schema  int     `json:"schema"`
-	Entries []Entry `json:"entries"`
-}
-
-// MaxHistory is how many entries are kept, unless the instance that writes keeps more; fewer, if they would take more than
-// MaxRecordBytes.
-const MaxHistory = 20
-
-// Add returns h with entries appended, given the slot's Watermark before. Ticks
-// that were not run are merged into the last entry if that is of the same kind
-// and directly precedes them.
-func (h History) Add(through int64, entries ...Entry) History {
-	all := append([]Entry(nil), h.Entries...)
-	for _, e := range entries {
-		e.Error = CutError(e.Error)
-		n := len(all) - 1
-		if n >= 0 && all[n].continues(e) && all[n].Last() == through {
-			all[n].Count = min(all[n].Ticks()+e.Ticks(), MaxCount)
-			all[n].To, all[n].Ended = e.Last(), e.Ended
-		} else {
-			all = append(all, e)
-		}
-		if e.RunID == "" {
-			through = e.Last()
-		}
-	}
-	h.Entries = all[max(0, len(all)-MaxHistory):]
-	return h
-}
-
-// continues reports whether e and next are about ticks not run, with the same
-// reason and owner.
-func (e Entry) continues(next Entry) bool {
-	return e.RunID == "" && next.RunID == "" && e.State == next.State && e.Reason == next.Reason &&
-		e.SID == next.SID && e.Token == next.Token
-}
-
-// Amend returns h with the entry of e's run replaced by e; ok is false if the run
-// is no longer in h.
-func (h History) Amend(e Entry) (amended History, ok bool) {
-	all := append([]Entry(nil), h.Entries...)
-	for i, old := range all {
-		if old.RunID == e.RunID {
-			e.Error = CutError(e.Error)
-			all[i] = e
-			h.Entries = all
-			return h, true
-		}
-	}
-	return h, false
-}
-
-// Encode returns the node's data.
-func (h History) Encode() []byte {
-	h.Schema = Schema
-	for {
-		data := mustJSON(h)
-		if len(data) <= MaxRecordBytes || len(h.Entries) <= 1 {
-			return data
-		}
-		h.Entries = h.Entries[1:]
-	}
-}
-
-// ParseHistory reads a history node; an empty one is an empty History.
-func ParseHistory(data []byte) (History, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return History{}, nil
-	}
-	var h History
-	if err := json.Unmarshal(data, &h); err != nil {
-		return History{}, fmt.Errorf("history %s: %w", excerpt(data), err)
-	}
-	if h.Schema > Schema {
-		return History{}, fmt.Errorf("history: %w", &SchemaError{Found: h.Schema, Known: Schema})
-	}
-	return h, nil
 }
 
 // The kinds of requests.

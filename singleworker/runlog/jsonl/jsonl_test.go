@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/runlog/storetest"
@@ -29,6 +30,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	_, open := opener(t)
 	storetest.Contract(t, open)
+	storetest.Voids(t, open)
 	storetest.Prunes(t, open, 600, false)
 }
 
@@ -39,19 +41,22 @@ func TestNothingIsLostOrTwice(t *testing.T) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			dir, open := opener(t)
-			storetest.Chaos(t, uint64(seed), "billing", open, func(r *rand.Rand) {
-				paths, err := filepath.Glob(filepath.Join(dir, "billing", "*"+suffix))
-				if err != nil || len(paths) == 0 {
-					t.Fatal(paths, err)
-				}
-				tear(t, r, paths[len(paths)-1])
-			})
+			for group, test := range map[string]func(*testing.T, uint64, string, func() runlog.Store, func(*rand.Rand)){
+				"billing": storetest.Chaos, "forgotten": storetest.Holes, "restored": storetest.Restores,
+			} {
+				test(t, uint64(seed), group, open, func(r *rand.Rand) { tear(t, r, filepath.Join(dir, group)) })
+			}
 		})
 	}
 }
 
-func tear(t *testing.T, r *rand.Rand, path string) {
+func tear(t *testing.T, r *rand.Rand, dir string) {
 	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	path := paths[len(paths)-1]
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -69,14 +74,6 @@ func tear(t *testing.T, r *rand.Rand, path string) {
 	}
 	if err := os.WriteFile(path, data, fileMode); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestHoles(t *testing.T) {
-	t.Parallel()
-	for seed := range 2 {
-		_, open := opener(t)
-		storetest.Holes(t, uint64(seed), "billing", open)
 	}
 }
 
@@ -137,5 +134,42 @@ func TestSharedDirectoriesAreRefused(t *testing.T) {
 		if seq, err := open().Seq(t.Context(), "billing"); seq != 0 || err != nil {
 			t.Errorf("%s: reading: %d, %v", shared, seq, err)
 		}
+	}
+}
+
+// A row that is void does not come back when the line that says so is in a file of which most is removed.
+func TestPruneKeepsWhatIsVoid(t *testing.T) {
+	t.Parallel()
+	dir, open := opener(t)
+	s := open()
+	defer s.Close()
+	state, err := s.Load(t.Context(), "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended := func(slot, key string, kind runlog.Kind) {
+		t.Helper()
+		e := runlog.Entry{Seq: state.Seq + 1, Slot: slot, Job: slot, Incarnation: 1, Key: key, Kind: kind, At: time.Unix(state.Seq, 0).UTC()}
+		e.Error = strings.Repeat("x", 1000)
+		if err := s.Append(t.Context(), "billing", runlog.Batch{After: state.Seq, Cursor: 1, Entries: []runlog.Entry{e}}); err != nil {
+			t.Fatal(err)
+		}
+		state.Seq++
+	}
+	const inFile = 70
+	appended("a", "tick:1", runlog.NotRun)
+	for i := range inFile {
+		appended("rare-"+strconv.Itoa(i), "run", runlog.Ran)
+	}
+	appended("a", "tick:1", runlog.Void)
+	for i := range 2 * inFile {
+		appended("often", strconv.Itoa(i), runlog.Ran)
+	}
+	removed, err := s.Prune(t.Context(), "billing", runlog.Retention{PerSlot: 5})
+	if names, _ := filepath.Glob(filepath.Join(dir, "billing", "*"+suffix)); err != nil || removed < inFile/2 || len(names) < 3 {
+		t.Fatalf("%d lines are removed, %v; files: %q", removed, err, names)
+	}
+	for e, err := range s.Entries(t.Context(), runlog.Query{Group: "billing", Slot: "a"}) {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

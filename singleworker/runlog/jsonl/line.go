@@ -43,6 +43,8 @@ func parse(data []byte) (l line, err error) {
 	switch {
 	case l.Schema > schema:
 		return line{}, &runlog.SchemaError{Found: l.Schema, Known: schema}
+	case l.header() && l.Schema < schema:
+		return line{}, errors.New("was written by a version before the first release, whose logs cannot be continued")
 	case l.Kind == "" && !l.header():
 		return line{}, errors.New("is no entry")
 	}
@@ -129,7 +131,7 @@ type identity struct {
 func (r replaced) has(e runlog.Entry) bool {
 	id := identity{e.Slot, e.Incarnation, e.Key}
 	_, is := r[id]
-	if e.Kind == runlog.NotRun || e.Amended { // there may be a former one
+	if e.Kind == runlog.NotRun || e.Kind == runlog.Void || e.Amended { // there may be a former one
 		r[id] = struct{}{}
 	}
 	return is

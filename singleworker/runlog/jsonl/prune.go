@@ -88,6 +88,9 @@ func (p *pruning) wanted(l line) bool {
 	if p.seen.has(l.Entry) || l.Kind == runlog.Mark || l.At.Before(p.keep.Since) {
 		return false
 	}
+	if l.Kind == runlog.Void { // the line whose place it takes may stay
+		return true
+	}
 	p.kept[l.Slot]++
 	return p.keep.PerSlot == 0 || p.kept[l.Slot] <= p.keep.PerSlot
 }

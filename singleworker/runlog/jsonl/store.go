@@ -27,7 +27,7 @@ const (
 	minMaxBytes     = 64 << 10
 	dirMode         = 0o750 // errors of handlers are for those who may read logs
 	fileMode        = 0o640
-	schema          = 1
+	schema          = 2
 	suffix          = ".jsonl"
 )
 
@@ -197,7 +197,7 @@ func (s *Store) Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.En
 				return
 			case l.Seq <= q.After:
 				return
-			case l.header() || l.Kind == runlog.Mark || seen.has(l.Entry) || !q.Matches(l.Entry):
+			case l.header() || seen.has(l.Entry) || l.Kind == runlog.Mark || l.Kind == runlog.Void || !q.Matches(l.Entry):
 				continue
 			}
 			if n++; !yield(l.Entry, nil) || n == q.Limit {

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,10 +20,10 @@ var (
 	entryKey     = []string{"group_name", "slot", "incarnation", "entry_key"}
 	entryColumns = []string{
 		"seq", "job", "kind", "at_ms", "ok", "amended", "state", "reason", "tick_ms", "to_ms", "ticks", "manual", "instance_id", "token", "run_id",
-		"attempt", "failures", "started_ms", "ended_ms", "error", "taken_from", "delayed_ms", "restarts", "not_begun",
+		"attempt", "failures", "started_ms", "ended_ms", "error", "taken_from", "delayed_ms", "restarts", "not_begun", "number", "rev",
 	}
 	positionKey     = []string{"group_name", "slot"}
-	positionColumns = []string{"incarnation", "last_key", "through_ms", "open_runs"}
+	positionColumns = []string{"incarnation", "rev", "number", "last_key", "through_ms"}
 )
 
 // Append implements runlog.Store.
@@ -70,12 +69,23 @@ func (s *Store) appendEntries(ctx context.Context, tx *sql.Tx, group string, ent
 		latest[[3]any{e.Slot, e.Incarnation, e.Key}] = e
 	}
 	rows := slices.SortedFunc(maps.Values(latest), func(a, b runlog.Entry) int { return int(a.Seq - b.Seq) })
+	for _, e := range rows {
+		if e.Kind != runlog.Void {
+			continue
+		}
+		_, err := tx.ExecContext(ctx, s.d.bound("DELETE FROM runlog_entries WHERE group_name=? AND slot=? AND incarnation=? AND entry_key=?"),
+			group, e.Slot, e.Incarnation, e.Key)
+		if err != nil {
+			return err
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(e runlog.Entry) bool { return e.Kind == runlog.Void })
 	for chunk := range slices.Chunk(rows, rowsAtOnce) {
 		var args []any
 		for _, e := range chunk {
 			args = append(args, group, e.Slot, e.Incarnation, e.Key, e.Seq, e.Job, string(e.Kind), milli(e.At), number(e.OK()), number(e.Amended), e.State,
 				string(e.Reason), milli(e.Tick), milli(e.To), e.Count, e.Manual, e.InstanceID, e.Token, e.RunID, e.Attempt, e.Failures, milli(e.Started),
-				milli(e.Ended), e.Error, e.TakenFrom, e.DelayedMillis, e.Restarts, number(e.NotBegun))
+				milli(e.Ended), e.Error, e.TakenFrom, e.DelayedMillis, e.Restarts, number(e.NotBegun), e.Number, e.Rev)
 		}
 		if _, err := tx.ExecContext(ctx, s.d.upsert("runlog_entries", entryKey, entryColumns, len(chunk)), args...); err != nil {
 			return err
@@ -96,14 +106,7 @@ func (s *Store) appendPositions(ctx context.Context, tx *sql.Tx, group string, b
 		var args []any
 		for _, slot := range slots {
 			p := b.Positions[slot]
-			open, err := json.Marshal(p.Open)
-			if err != nil {
-				return err
-			}
-			if len(p.Open) == 0 {
-				open = nil
-			}
-			args = append(args, group, slot, p.Incarnation, p.Last, p.Through, string(open))
+			args = append(args, group, slot, p.Incarnation, p.Rev, p.Number, p.Key, p.Through)
 		}
 		if _, err := tx.ExecContext(ctx, s.d.upsert("runlog_positions", positionKey, positionColumns, len(slots)), args...); err != nil {
 			return err
@@ -118,7 +121,8 @@ func scan(rows *sql.Rows) (e runlog.Entry, err error) {
 	var at, tick, to, started, ended int64
 	var ok, amended, notBegun int
 	err = rows.Scan(&e.Slot, &e.Incarnation, &e.Key, &e.Seq, &e.Job, &kind, &at, &ok, &amended, &e.State, &reason, &tick, &to, &e.Count, &e.Manual,
-		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts, &notBegun)
+		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts, &notBegun,
+		&e.Number, &e.Rev)
 	e.Kind, e.Reason, e.Amended = runlog.Kind(kind), admin.Reason(reason), amended != 0
 	e.NotBegun = notBegun != 0
 	e.At, e.Tick, e.To, e.Started, e.Ended = timeOf(at), timeOf(tick), timeOf(to), timeOf(started), timeOf(ended)

@@ -70,38 +70,33 @@ func (d Dialect) insertMissing(table, key string, columns ...string) string {
 	return d.bound(verb + table + " (" + strings.Join(append([]string{key}, columns...), ",") + ") VALUES (?" + strings.Repeat(",?", len(columns)) + ")" + end)
 }
 
-// migration returns the statements that lead from the version before to a version. Each may have been run before.
-func (d Dialect) migration(version int) []string {
+// tables are the statements that create them. Each may have been run before.
+func (d Dialect) tables() []string {
 	name, text, end := "VARCHAR(%d)", "TEXT", ""
 	if d == MySQL { // which else takes upper case for lower, and forgets the ends of texts
 		name, end = "VARCHAR(%d) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 		text = "MEDIUMTEXT"
 	}
 	of := func(size int) string { return fmt.Sprintf(name, size) + " NOT NULL" }
-	switch version {
-	case 1:
-	case 2: // which some commits have made as a part of version 1
-		return []string{"ALTER TABLE runlog_entries ADD COLUMN not_begun SMALLINT NOT NULL DEFAULT 0"}
-	default:
-		panic(fmt.Sprintf("sqlstore: there is no version %d", version))
-	}
 	statements := []string{
+		"CREATE TABLE IF NOT EXISTS runlog_schema (version INTEGER PRIMARY KEY)",
 		"CREATE TABLE IF NOT EXISTS runlog_logs (group_name " + of(groupSize) + ` PRIMARY KEY, seq BIGINT NOT NULL,
 			cursor_zxid BIGINT NOT NULL, appends BIGINT NOT NULL)` + end,
 		"CREATE TABLE IF NOT EXISTS runlog_positions (group_name " + of(groupSize) + ", slot " + of(slotSize) + `,
-			incarnation BIGINT NOT NULL, last_key ` + of(keySize) + ", through_ms BIGINT NOT NULL, open_runs " + text + ` NOT NULL,
+			incarnation BIGINT NOT NULL, rev BIGINT NOT NULL, number BIGINT NOT NULL, last_key ` + of(keySize) + `, through_ms BIGINT NOT NULL,
 			PRIMARY KEY (group_name, slot))` + end,
 		"CREATE TABLE IF NOT EXISTS runlog_entries (group_name " + of(groupSize) + ", slot " + of(slotSize) + `, incarnation BIGINT NOT NULL,
 			entry_key ` + of(keySize) + ", seq BIGINT NOT NULL, job " + of(jobSize) + ", kind " + of(kindSize) + `, at_ms BIGINT NOT NULL, ok SMALLINT NOT NULL,
 			amended SMALLINT NOT NULL, state ` + of(textSize) + ", reason " + of(textSize) + `, tick_ms BIGINT NOT NULL, to_ms BIGINT NOT NULL,
 			ticks BIGINT NOT NULL, manual ` + of(textSize) + ", instance_id " + of(textSize) + ", token BIGINT NOT NULL, run_id " + of(textSize) + `,
 			attempt BIGINT NOT NULL, failures BIGINT NOT NULL, started_ms BIGINT NOT NULL, ended_ms BIGINT NOT NULL, error ` + text + ` NOT NULL,
-			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL,
+			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL, not_begun SMALLINT NOT NULL,
+			number BIGINT NOT NULL, rev BIGINT NOT NULL,
 			PRIMARY KEY (group_name, slot, incarnation, entry_key))` + end,
 	}
 	for index, columns := range map[string]string{"seq": "seq", "job": "job, seq", "at": "at_ms"} {
 		statement := "CREATE INDEX IF NOT EXISTS runlog_entries_" + index + " ON runlog_entries (group_name, " + columns + ")"
-		if d == MySQL { // MySQL has no IF NOT EXISTS here, but MariaDB: see Store.migrate
+		if d == MySQL { // MySQL has no IF NOT EXISTS here, but MariaDB: see Store.made
 			statement = strings.Replace(statement, " IF NOT EXISTS", "", 1)
 		}
 		statements = append(statements, statement)

@@ -6,7 +6,7 @@
 //	...
 //	store, err := sqlstore.New(db, sqlstore.Postgres)
 //
-// The tables are created, and migrated, by the first Load, whose user must be allowed to. Their names begin with runlog_, and one database can
+// The tables are created by the first Load, whose user must be allowed to. Their names begin with runlog_, and one database can
 // hold the logs of many groups:
 //
 //	runlog_entries    an entry of the log in each row: runlog.Entry, with times in Unix milliseconds, 0 for none

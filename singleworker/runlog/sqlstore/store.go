@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// schema is the version of the tables that this package writes.
-const schema = 2
+// schema is the version of the tables that this package writes. Those before were never released.
+const schema = 3
 
 // Store keeps logs in a database.
 type Store struct {
@@ -45,8 +44,8 @@ func (s *Store) check(ctx context.Context, create bool) error {
 		return nil
 	}
 	found, err := s.version(ctx)
-	if create && (err != nil || found < schema) {
-		if err := s.migrate(ctx); err != nil {
+	if create && err != nil {
+		if err := s.create(ctx); err != nil {
 			return err
 		}
 		found, err = s.version(ctx)
@@ -57,54 +56,40 @@ func (s *Store) check(ctx context.Context, create bool) error {
 	case found > schema:
 		return &runlog.SchemaError{Found: found, Known: schema}
 	case found < schema:
-		return fmt.Errorf("sqlstore: the tables have version %d, and this program reads %d: a reader (swctl runlog) migrates them", found, schema)
+		return fmt.Errorf("sqlstore: the tables are of version %d, from before the first release, and cannot be continued: drop runlog_schema, runlog_logs, "+
+			"runlog_positions and runlog_entries", found)
 	}
 	s.checked = true
 	return nil
 }
 
 func (s *Store) version(ctx context.Context) (version int, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(version), 0) FROM runlog_schema").Scan(&version)
+	err = s.db.QueryRowContext(ctx, "SELECT version FROM runlog_schema ORDER BY version DESC LIMIT 1").Scan(&version)
 	return version, err
 }
 
-// migrate creates the tables, or changes those of an older version. Others may do the same at the same time: what they have
-// done fails here, and is not needed then.
-func (s *Store) migrate(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS runlog_schema (version INTEGER PRIMARY KEY)"); err != nil {
-		if _, other := s.version(ctx); other != nil {
-			return fmt.Errorf("sqlstore: create the tables: %w", err)
+// create creates the tables. Others may do the same at the same time: what they have done fails here, and is not needed then.
+func (s *Store) create(ctx context.Context) error {
+	for _, statement := range s.d.tables() {
+		_, err := s.db.ExecContext(ctx, statement)
+		if err != nil && !s.made(ctx, statement) {
+			_, err = s.db.ExecContext(ctx, statement) // which now finds what somebody else was making
+		}
+		if err != nil && !s.made(ctx, statement) {
+			return fmt.Errorf("sqlstore: create the tables, by %s: %w", strings.Join(strings.Fields(statement), " "), err)
 		}
 	}
-	was, err := s.version(ctx)
-	if err != nil {
+	if _, err := s.db.ExecContext(ctx, s.d.insertMissing("runlog_schema", "version"), schema); err != nil {
 		return fmt.Errorf("sqlstore: create the tables: %w", err)
-	}
-	for version := was + 1; version <= schema; version++ {
-		for _, statement := range s.d.migration(version) {
-			_, err := s.db.ExecContext(ctx, statement)
-			if err != nil && !s.made(ctx, statement) {
-				_, err = s.db.ExecContext(ctx, statement) // which now finds what somebody else was making
-			}
-			if err != nil && !s.made(ctx, statement) {
-				return fmt.Errorf("sqlstore: create the tables, by %s: %w", strings.Join(strings.Fields(statement), " "), err)
-			}
-		}
-		if _, err := s.db.ExecContext(ctx, s.d.insertMissing("runlog_schema", "version"), version); err != nil {
-			return fmt.Errorf("sqlstore: create the tables: %w", err)
-		}
 	}
 	return nil
 }
 
-// made reports whether what a statement creates, or adds, is there.
+// made reports whether what a statement creates is there.
 func (s *Store) made(ctx context.Context, statement string) bool {
 	var n int
 	words := strings.Fields(strings.Replace(statement, "IF NOT EXISTS ", "", 1))
-	switch {
-	case words[0] == "ALTER":
-		return s.db.QueryRowContext(ctx, "SELECT COUNT("+words[5]+") FROM "+words[2]+" WHERE 1=0").Scan(&n) == nil
-	case words[1] == "TABLE":
+	if words[1] == "TABLE" {
 		return s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+words[2]+" WHERE 1=0").Scan(&n) == nil
 	}
 	if s.d != MySQL {
@@ -139,21 +124,16 @@ func (s *Store) Load(ctx context.Context, group string) (runlog.State, error) {
 }
 
 func (s *Store) positions(ctx context.Context, group string, all map[string]runlog.Position) (err error) {
-	rows, err := s.db.QueryContext(ctx, s.d.bound("SELECT slot, incarnation, last_key, through_ms, open_runs FROM runlog_positions WHERE group_name=?"), group)
+	rows, err := s.db.QueryContext(ctx, s.d.bound("SELECT slot, incarnation, rev, number, last_key, through_ms FROM runlog_positions WHERE group_name=?"), group)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Err(), rows.Close()) }()
 	for rows.Next() {
-		var slot, open string
+		var slot string
 		var p runlog.Position
-		if err := rows.Scan(&slot, &p.Incarnation, &p.Last, &p.Through, &open); err != nil {
+		if err := rows.Scan(&slot, &p.Incarnation, &p.Rev, &p.Number, &p.Key, &p.Through); err != nil {
 			return err
-		}
-		if open != "" {
-			if err := json.Unmarshal([]byte(open), &p.Open); err != nil {
-				return fmt.Errorf("open_runs of %s: %w", slot, err)
-			}
 		}
 		all[slot] = p
 	}

@@ -18,7 +18,7 @@ import (
 // system may when a reader dies.
 func Chaos(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
-	g := newGroup(seed, 600, false)
+	g := newGroup(seed, 600, steady)
 	readers := read(t, g, group, open, crash)
 	told := logOf(t, group, open)
 	t.Logf("%d readers, %d entries", readers, len(told))
@@ -44,10 +44,10 @@ func Chaos(t *testing.T, seed uint64, group string, open func() runlog.Store, cr
 }
 
 // Holes is Chaos in a group in which more happens between two readings than its histories hold.
-func Holes(t *testing.T, seed uint64, group string, open func() runlog.Store) {
+func Holes(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
-	g := newGroup(seed, 1500, true)
-	read(t, g, group, open, nil)
+	g := newGroup(seed, 500, forgets)
+	read(t, g, group, open, crash)
 	told := logOf(t, group, open)
 	holes, lost := 0, 0
 	got := make(map[string]string)
@@ -72,6 +72,47 @@ func Holes(t *testing.T, seed uint64, group string, open func() runlog.Store) {
 	}
 	if holes == 0 || lost == 0 {
 		t.Errorf("%d holes, %d lost: this tests nothing", holes, lost)
+	}
+}
+
+// Restores is Chaos in a group whose server is restored from backups: the log has what became of each tick that is on record in the end, and beside that
+// runs that the server has forgotten. No tick is in two rows.
+func Restores(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
+	t.Helper()
+	g := newGroup(seed, 500, restored)
+	read(t, g, group, open, crash)
+	holes := 0
+	got, rows := make(map[string]string), make(map[string][]runlog.Entry)
+	for _, e := range logOf(t, group, open) {
+		id := identity(e.Slot, e.Incarnation, e.Key)
+		switch e.Kind {
+		case runlog.Hole:
+			holes++
+			continue
+		case runlog.NotRun:
+			for _, other := range rows[e.Slot] {
+				if !e.Tick.After(other.To) && !other.Tick.After(e.To) {
+					t.Errorf("%s has two rows about the same ticks:\n%+v\n%+v", e.Slot, e, other)
+				}
+			}
+			rows[e.Slot] = append(rows[e.Slot], e)
+		case runlog.Ran, runlog.Gone, runlog.Void, runlog.Mark:
+		}
+		if was, twice := got[id]; twice {
+			t.Errorf("%s is twice in the log: %s, and %s", id, was, text(e))
+		}
+		got[id] = text(e)
+	}
+	for id := range g.lost {
+		if got[id] != "" { // whatever the log was told of it last
+			delete(got, id)
+			delete(g.truth, id)
+		}
+	}
+	compare(t, got, g.truth)
+	t.Logf("%d restores, %d holes, %d runs forgotten", g.restores, holes, len(g.lost))
+	if holes == 0 || len(g.lost) == 0 {
+		t.Error("this tests nothing")
 	}
 }
 

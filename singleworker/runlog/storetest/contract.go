@@ -22,7 +22,7 @@ func run(seq int, slot, key, state string) runlog.Entry {
 	name, _, _ := strings.Cut(slot, "[")
 	return runlog.Entry{
 		Seq: int64(seq), Slot: slot, Job: name, Incarnation: 7, Key: key, Kind: runlog.Ran, At: at,
-		Entry: admin.Entry{To: at, Count: 1, Run: admin.Run{
+		Entry: admin.Entry{Number: int64(seq), Rev: 2 * int64(seq), To: at, Count: 1, Run: admin.Run{
 			Tick: at, State: state, InstanceID: "app-1", Token: 1 << 40, RunID: key, Attempt: 2, Failures: 1, Started: at,
 			Ended: at.Add(1500 * time.Millisecond), Error: "multi\nline é '\"\\", TakenFrom: "app-2", DelayedMillis: 3, Restarts: 4,
 			Manual: "m", NotBegun: true,
@@ -56,9 +56,9 @@ func Contract(t *testing.T, open func() runlog.Store) {
 		t.Errorf("the append of who has not seen the last one: %v", err)
 	}
 	amended, grown := run(6, "report[1]", "a", admin.RunOK), row
-	amended.Amended, grown.Seq, grown.Count = true, 7, 4
+	amended.Amended, amended.Number, grown.Amended, grown.Seq, grown.Count, grown.Rev = true, first[1].Number, true, 7, 4, 14
 	gone := runlog.Entry{Seq: 8, Slot: "other", Job: "other", Incarnation: 7, Key: "gone", Kind: runlog.Gone, At: midnight.Add(8 * time.Minute)}
-	hole := runlog.Entry{Seq: 9, Kind: runlog.Hole, Key: "jobs:1", At: midnight.Add(9 * time.Minute)}
+	hole := runlog.Entry{Seq: 9, Kind: runlog.Hole, Key: "jobs:1", At: midnight.Add(9 * time.Minute), Entry: admin.Entry{Number: 3, Rev: 4}}
 	positions["report[1]"] = positions["report[1]"].After(amended).After(grown)
 	must(t, store.Append(ctx, group, runlog.Batch{
 		After: 5, Cursor: 19, Entries: []runlog.Entry{amended, grown, gone, hole}, Positions: map[string]runlog.Position{"report[1]": positions["report[1]"]},
@@ -76,6 +76,47 @@ func Contract(t *testing.T, open func() runlog.Store) {
 	if seq, err := second.Seq(ctx, group); seq != 9 || err != nil {
 		t.Errorf("Seq: %d, %v", seq, err)
 	}
+}
+
+// Voids tests that a row of ticks goes when it is void, also if it is told again at once.
+func Voids(t *testing.T, open func() runlog.Store) {
+	t.Helper()
+	store := open()
+	defer store.Close()
+	const group = "voids"
+	_, err := store.Load(t.Context(), group)
+	must(t, err)
+	of := func(seq int, key string, kind runlog.Kind) runlog.Entry {
+		e := run(seq, "report", key, admin.RunSkipped)
+		e.Kind, e.RunID, e.Manual = kind, "", ""
+		return e
+	}
+	kept := run(2, "report", "run-2", admin.RunOK)
+	first := []runlog.Entry{of(1, "tick:1", runlog.NotRun), kept, of(3, "tick:3", runlog.NotRun), of(4, "tick:4", runlog.NotRun)}
+	position := func(of runlog.Position, entries []runlog.Entry) map[string]runlog.Position {
+		for _, e := range entries {
+			of = of.After(e)
+		}
+		return map[string]runlog.Position{"report": of}
+	}
+	was := position(runlog.Position{}, first)
+	must(t, store.Append(t.Context(), group, runlog.Batch{Cursor: 1, Entries: first, Positions: was}))
+	hole := runlog.Entry{
+		Seq: 7, Slot: "report", Job: "report", Incarnation: 7, Kind: runlog.Hole, Key: "hole:1", At: midnight, Entry: admin.Entry{Number: 1, Rev: 2, To: midnight},
+	}
+	again := []runlog.Entry{of(5, "tick:3", runlog.Void), of(6, "tick:4", runlog.Void), hole, of(8, "tick:4", runlog.NotRun)}
+	must(t, store.Append(t.Context(), group, runlog.Batch{After: 4, Cursor: 2, Entries: again, Positions: position(was["report"], again)}))
+	want := []runlog.Entry{again[3], hole, kept, first[0]}
+	wantEntries(t, "voids", store, runlog.Query{Group: group}, want)
+	must(t, store.Close())
+	second := open()
+	defer second.Close()
+	wantState(t, second, group, runlog.State{Seq: 8, Cursor: 2, Positions: map[string]runlog.Position{
+		"report": {Incarnation: 7, Rev: 16, Number: 8, Key: "tick:4", Through: again[3].To.UnixMilli()},
+	}})
+	_, err = second.Prune(t.Context(), group, runlog.Retention{PerSlot: 10})
+	must(t, err)
+	wantEntries(t, "voids, pruned", second, runlog.Query{Group: group}, want)
 }
 
 // queries asks for the entries 9 to 6, 5, 4, and 1.

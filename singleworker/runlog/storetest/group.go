@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -17,8 +19,8 @@ import (
 // while it is read.
 type group struct {
 	r     *rand.Rand
-	left  int  // steps
-	holes bool // more may happen between two readings than a history holds
+	left  int // steps
+	kind  groupKind
 	now   time.Time
 	zxid  int64
 	slots []*slot
@@ -27,20 +29,34 @@ type group struct {
 
 	amended map[string]bool // the runs whose result came late
 	gone    map[string]bool // the incarnations that were removed, perhaps before their end was read
+
+	backup   []slot            // of a group that is restored, and the truth at that time
+	then     map[string]string //
+	lost     map[string]string // the runs that were forgotten by restores, with their last state
+	restores int
 }
+
+// groupKind is what happens in a group beside that its jobs run.
+type groupKind int
+
+const (
+	steady   groupKind = iota // jobs are submitted once more
+	forgets                   // more happens between two readings than a history holds
+	restored                  // from a backup, now and then
+)
 
 type slot struct {
 	name        string
 	incarnation int64
-	history     zkrec.History
+	log         zkrec.Log
 	watermark   int64
 	changed     bool
 }
 
-func newGroup(seed uint64, steps int, holes bool) *group {
+func newGroup(seed uint64, steps int, kind groupKind) *group {
 	g := &group{
-		r: rand.New(rand.NewPCG(seed, 1)), left: steps, holes: holes, truth: make(map[string]string), amended: make(map[string]bool), gone: make(map[string]bool),
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		r: rand.New(rand.NewPCG(seed, 1)), left: steps, kind: kind, truth: make(map[string]string), amended: make(map[string]bool), gone: make(map[string]bool),
+		lost: make(map[string]string), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	for _, name := range []string{"nightly", "report[0]", "report[1]", "sweep/app-1", "Nightly"} {
 		g.slots = append(g.slots, &slot{name: name})
@@ -56,7 +72,7 @@ func (g *group) submit(s *slot) {
 		g.truth[identity(s.name, s.incarnation, "gone")] = string(runlog.Gone)
 	}
 	g.zxid++
-	s.incarnation, s.history, s.watermark, s.changed = g.zxid, zkrec.History{}, g.now.UnixMilli(), true
+	s.incarnation, s.log, s.watermark, s.changed = g.zxid, zkrec.Log{}, g.now.UnixMilli(), true
 }
 
 // step lets something happen to one slot.
@@ -67,41 +83,68 @@ func (g *group) step() {
 	s.changed = true
 	tick := g.now.UnixMilli()
 	switch n := g.r.IntN(100); {
-	case n == 0 && !g.holes: // who is not there sees neither that a job was gone nor what it did
+	case n == 0 && g.kind == steady: // who is not there sees neither that a job was gone nor what it did
 		g.submit(s)
+	case n == 0 && g.kind == restored:
+		g.restore()
 	case n < 20 && g.amend(s):
-	case n < 45:
-		e := zkrec.Entry{Run: zkrec.Run{Tick: tick, State: zkrec.TickSkipped, Ended: tick}, Reason: "paused"}
-		if g.r.IntN(2) == 0 {
-			e.To, e.Count = tick+500, 2
+	case n < 45: // all that the log has not yet
+		e := zkrec.Entry{Run: zkrec.Run{Tick: s.watermark + 1000, State: zkrec.TickSkipped, Ended: tick}, Reason: []string{"paused", "overlap"}[g.r.IntN(2)]}
+		if tick > e.Tick {
+			e.To, e.Count = tick, int(tick-e.Tick)/1000+1
 		}
-		s.history = s.history.Add(s.watermark, e)
-		s.watermark = e.Last()
-		g.tell(s, s.history.Entries[len(s.history.Entries)-1])
+		g.add(s, e)
 	default:
 		states := []string{zkrec.RunOK, zkrec.RunFailed, zkrec.RunInterrupted, zkrec.RunLost}
-		e := zkrec.Entry{Run: zkrec.Run{
+		g.add(s, zkrec.Entry{Run: zkrec.Run{
 			Tick: tick, RunID: fmt.Sprintf("run-%d", g.zxid), State: states[g.r.IntN(len(states))], Attempt: 1, SID: "app-1",
 			Token: g.zxid, Started: tick + 3, Ended: tick + 5, Error: "é\x00'\"\\ <b>",
-		}}
-		s.history, s.watermark = s.history.Add(s.watermark, e), tick
-		g.tell(s, e)
+		}})
 	}
+}
+
+func (g *group) add(s *slot, e zkrec.Entry) {
+	s.log = s.log.Add(zkrec.MinHistory, s.watermark, e)
+	s.watermark = g.now.UnixMilli()
+	entries := s.log.History().Entries
+	g.tell(s, entries[len(entries)-1])
 }
 
 // amend lets the result of a run come late.
 func (g *group) amend(s *slot) bool {
-	recent := s.history.Entries[max(0, len(s.history.Entries)-zkrec.MaxHistory/2):] // they are read before they are forgotten
+	recent := s.log.History().Entries
+	recent = recent[max(0, len(recent)-zkrec.MinHistory/2):] // they are read before they are forgotten
 	i := slices.IndexFunc(recent, func(e zkrec.Entry) bool { return e.State == zkrec.RunInterrupted || e.State == zkrec.RunLost })
 	if i < 0 {
 		return false
 	}
 	e := recent[i]
 	e.State, e.Ended = zkrec.RunOK, e.Ended+1
-	s.history, _ = s.history.Amend(e)
+	s.log, _ = s.log.Amend(e)
 	g.amended[identity(s.name, s.incarnation, e.RunID)] = true
 	g.tell(s, e)
 	return true
+}
+
+// restore has the server forget what came after a backup, and makes the next one.
+func (g *group) restore() {
+	if g.backup != nil {
+		g.restores++
+		for id, what := range g.truth {
+			if g.then[id] != what && strings.Contains(id, " run-") {
+				g.lost[id] = what
+			}
+		}
+		g.truth = g.then
+		for i, was := range g.backup {
+			*g.slots[i] = was
+			g.slots[i].changed = true
+		}
+	}
+	g.backup, g.then = nil, maps.Clone(g.truth)
+	for _, s := range g.slots {
+		g.backup = append(g.backup, *s)
+	}
 }
 
 func (g *group) tell(s *slot, e zkrec.Entry) {
@@ -131,7 +174,7 @@ func (g *group) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOption
 				return
 			}
 			steps := 1 + g.r.IntN(10)
-			if g.holes && g.r.IntN(5) == 0 {
+			if g.kind == forgets && g.r.IntN(5) == 0 {
 				steps = 200
 			}
 			for range min(steps, g.left) {
@@ -149,8 +192,11 @@ func (g *group) reading() admin.HistoryReading {
 			continue
 		}
 		s.changed = false
-		h := admin.SlotHistory{Name: s.name, Incarnation: s.incarnation, Written: g.now, Full: len(s.history.Entries) >= zkrec.MaxHistory}
-		for _, e := range s.history.Entries {
+		history := s.log.History()
+		h := admin.SlotHistory{
+			Name: s.name, Incarnation: s.incarnation, Written: g.now, Rev: history.Rev, Number: history.Number, Dropped: history.Dropped,
+		}
+		for _, e := range history.Entries {
 			h.Entries = append(h.Entries, entryOf(e))
 		}
 		r.Slots = append(r.Slots, h)
@@ -165,7 +211,7 @@ func entryOf(e zkrec.Entry) admin.Entry {
 		}
 		return time.UnixMilli(ms).UTC()
 	}
-	return admin.Entry{Run: admin.Run{
+	return admin.Entry{Number: e.Number, Rev: e.Rev, Run: admin.Run{
 		Tick: at(e.Tick), State: e.State, InstanceID: e.SID, Token: e.Token, RunID: e.RunID, Attempt: e.Attempt,
 		Started: at(e.Started), Ended: at(e.Ended), Error: e.Error,
 	}, To: at(e.Last()), Count: e.Ticks(), Reason: admin.Reason(e.Reason)}

@@ -18,7 +18,8 @@ type Writer struct {
 	conn      *zkconn.Conn
 	tree      zkrec.Tree
 	names     []string
-	histories []zkrec.History
+	histories []zkrec.Log
+	made      map[string]bool // pages of histories
 	runs      int
 }
 
@@ -30,7 +31,7 @@ func NewWriter(tb testing.TB, servers, serverType string, jobs int) *Writer {
 		tb.Fatal(err)
 	}
 	defer client.Close()
-	w := &Writer{tree: zkrec.NewTree(serverType), histories: make([]zkrec.History, jobs)}
+	w := &Writer{tree: zkrec.NewTree(serverType), histories: make([]zkrec.Log, jobs), made: make(map[string]bool)}
 	for i := range jobs {
 		w.names = append(w.names, fmt.Sprintf("job-%d", i))
 		if _, err := client.Submit(tb.Context(), job.Job{Name: w.names[i], Schedule: "* * * * * ?"}, admin.SubmitOptions{}); err != nil {
@@ -51,13 +52,28 @@ func (w *Writer) Write(ctx context.Context, i, k int) error {
 	for ; i < k; i++ {
 		now := time.Now().UnixMilli()
 		w.runs++
-		w.histories[i] = w.histories[i].Add(0, zkrec.Entry{Run: zkrec.Run{
+		w.histories[i] = w.histories[i].Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
 			Tick: now, Started: now, Ended: now, RunID: fmt.Sprintf("run-%d", w.runs), State: zkrec.RunOK, SID: "app-1", Attempt: 1,
 		}})
-		ops = append(ops, zkconn.SetOp(w.tree.History(w.names[i]), w.histories[i].Encode(), zkconn.AnyVersion))
+		ops = append(ops, w.written(w.names[i], w.histories[i])...)
 	}
 	_, err := w.conn.Multi(ctx, ops...)
 	return err
+}
+
+// written writes what the last result has changed of a history, and the tick record that says so.
+func (w *Writer) written(name string, log zkrec.Log) []zkconn.Op {
+	ops := []zkconn.Op{zkconn.SetOp(w.tree.Tick(name), zkrec.Tick{History: log.Mark()}.Encode(), zkconn.AnyVersion)}
+	for _, page := range log.Changed() {
+		path := w.tree.HistoryPage(name, page)
+		if page == 0 || w.made[path] {
+			ops = append(ops, zkconn.SetOp(path, log.Encode(page), zkconn.AnyVersion))
+		} else {
+			w.made[path] = true
+			ops = append(ops, zkconn.CreateOp(path, log.Encode(page)))
+		}
+	}
+	return ops
 }
 
 // Runs is how many results were written. Their runs have the IDs run-1, run-2, and so on.

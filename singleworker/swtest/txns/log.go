@@ -180,7 +180,7 @@ func (s *scribe) undo(r txnlog.Return) {
 	slot, node, rest, _ := s.model.Split(r.Path)
 	for _, n := range r.Gone {
 		switch {
-		case rest != "":
+		case rest != "" && node != ledger.NodeHistory:
 		case node == ledger.NodeTick:
 			s.forget(n)
 		case node == ledger.NodeAlive:

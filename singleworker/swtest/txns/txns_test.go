@@ -78,8 +78,9 @@ func TestScribe(t *testing.T) {
 	ended.State, ended.Ended = zkrec.RunOK, at(2).UnixMilli()
 	skipped := zkrec.Entry{Run: zkrec.Run{Tick: at(2).UnixMilli(), SID: "a", Token: token, State: zkrec.TickSkipped, Ended: at(2).UnixMilli()}, Reason: zkrec.ReasonOverlap}
 	ended.Watermark = at(2).UnixMilli()
-	history := zkrec.History{}.Add(claim.Watermark, zkrec.Entry{Run: ended.Run}, skipped)
-	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), history.Encode(), 1))
+	history := zkrec.Log{}.Add(zkrec.MinHistory, claim.Watermark, zkrec.Entry{Run: ended.Run}, skipped)
+	ended.History = history.Mark()
+	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), history.Encode(0), 1))
 
 	w.zxid++
 	w.take(txnlog.Txn{
@@ -154,11 +155,14 @@ func lostClaim() (w *writer, first zkrec.Tick) {
 	w.write(1, 1, set(tree.Tick("j"), first.Encode(), 1))
 	second := first
 	second.Ended, second.State, second.Watermark = at(2).UnixMilli(), zkrec.RunOK, at(1).UnixMilli()
-	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 2), set(tree.History("j"), zkrec.History{}.Add(first.Watermark, zkrec.Entry{Run: second.Run}).Encode(), 1))
+	history := zkrec.Log{}.Add(zkrec.MinHistory, first.Watermark, zkrec.Entry{Run: second.Run})
+	second.History = history.Mark()
+	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 2), set(tree.History("j"), history.Encode(0), 1))
 	second.Run = zkrec.Run{Tick: at(2).UnixMilli(), RunID: "r2", SID: "a", Token: token, Attempt: 1, State: zkrec.RunRunning}
 	second.Watermark = at(2).UnixMilli()
 	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 3))
 	w.zxid = 1 << 32 // the next leader
+	first.History = history.Mark()
 	return w, first
 }
 
@@ -204,11 +208,13 @@ func TestCameBack(t *testing.T) {
 	w, first := lostClaim()
 	ended := first
 	ended.RunID, ended.State, ended.Tick, ended.Watermark = "r2", zkrec.RunOK, at(2).UnixMilli(), at(2).UnixMilli()
-	history := zkrec.History{}.Add(0, zkrec.Entry{Run: first.Run}, zkrec.Entry{Run: ended.Run})
-	history.Entries[0].State, history.Entries[0].Ended = zkrec.RunOK, at(2).UnixMilli()
+	before := first.Run
+	before.State, before.Ended = zkrec.RunOK, at(2).UnixMilli()
+	history := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+	ended.History = history.Mark()
 	w.write(0, 1) // of a leader that did without r2
 	w.zxid = 2 * next
-	w.write(3, 1, set(tree.Tick("j"), ended.Encode(), 4), set(tree.History("j"), history.Encode(), 2))
+	w.write(3, 1, set(tree.Tick("j"), ended.Encode(), 4), set(tree.History("j"), history.Encode(0), 2))
 	r2 := w.Claims[1].Zxid
 	committed := make(map[int64]bool)
 	for _, txn := range w.all {

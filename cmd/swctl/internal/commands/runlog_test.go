@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,18 +21,28 @@ func (h *harness) logged(t *testing.T, dir string) {
 	var entries []admin.Entry
 	for _, e := range nightlyEntries() {
 		if e.State != admin.RunRunning && e.State != admin.RunUnreadable { // as records have them
-			entries = append([]admin.Entry{e}, entries...) // oldest first
+			entries = append(entries, e)
 		}
 	}
+	slices.Reverse(entries) // oldest first
+	for i := range entries {
+		entries[i].Number, entries[i].Rev = int64(i+1), int64(i+1)
+	}
+	n := int64(len(entries))
 	other := admin.Entry{
+		Number: n + 21, Rev: n + 21,
 		Run: admin.Run{Tick: testNow, State: admin.RunFailed, RunID: "r-x", Attempt: 1, Started: testNow, Ended: testNow.Add(time.Second), Error: "no\x1b[31m"},
 		To:  testNow, Count: 1,
 	}
+	history := func(name string, incarnation, dropped int64, entries ...admin.Entry) admin.SlotHistory {
+		last := entries[len(entries)-1]
+		return admin.SlotHistory{
+			Name: name, Incarnation: incarnation, Written: testNow, Rev: last.Rev, Number: last.Number, Dropped: dropped, Entries: entries,
+		}
+	}
 	h.fake.readings = []admin.HistoryReading{
-		{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{
-			{Name: "nightly", Incarnation: 3, Written: testNow, Entries: entries}, {Name: "レポート[1]", Incarnation: 4, Written: testNow, Entries: []admin.Entry{other}},
-		}},
-		{Cursor: 8, Whole: true, Slots: []admin.SlotHistory{{Name: "nightly", Incarnation: 3, Written: testNow, Full: true, Entries: []admin.Entry{other}}}},
+		{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{history("nightly", 3, 0, entries...), history("レポート[1]", 4, n+20, other)}},
+		{Cursor: 8, Whole: true, Slots: []admin.SlotHistory{history("nightly", 3, n+20, other)}},
 	}
 	h.fake.fail = map[string]error{"WatchHistories": errStopped}
 	h.exec("runlog", "--store", "file:"+dir, "--keep", "90d", "--keep-per-job", "10000")

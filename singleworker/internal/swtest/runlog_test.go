@@ -1,0 +1,120 @@
+package swtest_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
+)
+
+// readInto has a reader of the run log read all histories of the group.
+func readInto(t *testing.T, c *swtest.Cluster, store runlog.Store) {
+	t.Helper()
+	operate(t, c, func(a *admin.Client) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return runlog.Run(ctx, a, store, runlog.Options{Group: "group"})
+	})
+}
+
+// logged are the entries of job0 in the log, newest first.
+func logged(t *testing.T, store runlog.Store) (all []runlog.Entry) {
+	t.Helper()
+	for e, err := range store.Entries(t.Context(), runlog.Query{Group: "group", Slot: "job0"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func openLog(t *testing.T) runlog.Store {
+	t.Helper()
+	store, err := jsonl.Open(t.TempDir(), jsonl.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// A history that is full has forgotten nothing yet. With one more run, there is a hole of a page.
+func TestRunLogOfAFullHistory(t *testing.T) {
+	t.Parallel()
+	for _, runs := range []int{fullHistories, fullHistories + 1} {
+		t.Run(strconv.Itoa(runs), func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				fullHistory(t, c, runs)
+			})
+		})
+	}
+}
+
+func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
+	t.Helper()
+	store := openLog(t)
+	older(t, c)
+	readInto(t, c, store) // a log that has begun
+	ranTimes(t, c, runs, nil)
+	readInto(t, c, store)
+	kinds := make(map[runlog.Kind]int)
+	for _, e := range logged(t, store) {
+		kinds[e.Kind]++
+		if e.Kind == runlog.Hole && e.Number != page {
+			t.Errorf("the log continues after entry %d: %s", e.Number, e.Error)
+		}
+	}
+	if forgotten := runs - fullHistories; kinds[runlog.Ran] != runs-forgotten*page || kinds[runlog.Hole] != forgotten {
+		t.Errorf("the log has %v", kinds)
+	}
+}
+
+// Ticks that nobody ran are recorded in a row that a backup from before does not have. After the restore, and another outage, they are
+// recorded once more, in a row that begins earlier. The log has each tick in one row, and all runs.
+func TestRunLogAfterARestore(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		store := openLog(t)
+		older(t, c)
+		readInto(t, c, store) // a log that has begun
+		ranTimes(t, c, 2, nil)
+		backup := c.Server.Snapshot()
+		ranTimes(t, c, 4, nil)
+		time.Sleep(time.Minute)
+		ranTimes(t, c, 6, nil)
+		readInto(t, c, store)
+		if err := c.Server.Restore(backup); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		ranTimes(t, c, 8, nil)
+		readInto(t, c, store)
+		kinds := make(map[runlog.Kind]int)
+		ticks := make(map[time.Time]int)
+		for _, e := range logged(t, store) {
+			kinds[e.Kind]++
+			for tick := e.Tick; e.Kind == runlog.NotRun && !tick.After(e.To); tick = tick.Add(10 * time.Second) {
+				ticks[tick]++
+			}
+		}
+		for tick, rows := range ticks {
+			if rows > 1 {
+				t.Errorf("%d rows account for %v", rows, tick)
+			}
+		}
+		if kinds[runlog.Ran] != 8 || kinds[runlog.NotRun] != 1 || kinds[runlog.Hole] != 1 {
+			t.Errorf("the log has %v; want 8 runs, the row of the second outage, and a hole", kinds)
+		}
+	})
+}
