@@ -9,7 +9,7 @@ import (
 )
 
 // adopt takes the free slots that are this instance's to take. Every instance assigns all free slots
-// alike, so they rarely compete for one. A slot that its instance leaves free for a sync period passes to
+// alike, so they rarely compete for one. A slot that its instance leaves free for longer than patience passes to
 // the next one, in an order that differs from slot to slot.
 func (m *Machine) adopt(now Instant) {
 	free := m.free(now)
@@ -28,7 +28,7 @@ func (m *Machine) adopt(now Instant) {
 	for k, to := range m.assign(free, loads) {
 		s := free[k]
 		offered := s.rec.Owner == (Member{}) && s.rec.Offer == m.cfg.Self.SID
-		if to == self || offered || now.Mono-s.freeSince > m.turn(s, to, loads) {
+		if to == self || offered || now.Mono-s.freeSince > m.turn(now, s, to, loads) {
 			ours = append(ours, s)
 		}
 	}
@@ -189,9 +189,9 @@ func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 // hang for it to come to that.
 const maxTurns = 4
 
-// turn is how long s is left to others, when the instance at to was the first to take it: a sync period
-// for each one before us in the order of the slot's hash.
-func (m *Machine) turn(s *slot, to int, loads *tally) time.Duration {
+// turn is how long s is left to others, when the instance at to was the first to take it: patience for that one, and a sync period
+// for each other one before us in the order of the slot's hash.
+func (m *Machine) turn(now Instant, s *slot, to int, loads *tally) time.Duration {
 	self := loads.at[m.cfg.Self.SID]
 	rank, before := m.rank(self, s, loads), 1
 	for _, k := range loads.takers(m, s).at {
@@ -202,7 +202,11 @@ func (m *Machine) turn(s *slot, to int, loads *tally) time.Duration {
 	if s.rec.Owner == (Member{}) && s.rec.Offer != "" {
 		before++ // it was free for a sync period when its offer ended
 	}
-	return time.Duration(min(before, maxTurns)) * m.syncPeriod
+	others := time.Duration(min(before, maxTurns)-1) * m.syncPeriod
+	if to < 0 {
+		return others + m.syncPeriod
+	}
+	return others + m.patience(now, s, loads.sids[to])
 }
 
 // rank orders the instances for a slot, and the slots for an instance, at random but alike everywhere.

@@ -82,7 +82,7 @@
 // Every machine assigns all free slots in the same way from the same records, to the instances below
 // their share; among those, a hash of instance and slot decides. So instances that start in the same moment
 // rarely compete. What its instance leaves free for a sync period passes to the next one in the order of
-// the hash.
+// the hash; but if that one gives signs of life, it is late, and has eight sync periods.
 //
 // One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so when
 // the machine learned of a later transaction, the heartbeat had already been written.

@@ -73,6 +73,29 @@ func (m *Machine) isLifeless(who Member) bool {
 	return l != nil && l.Exists && l.readMono-l.since > m.silentAfter(who.SID) && !m.peers[who.SID].Opaque
 }
 
+// patience is how long a free slot is left to the instance that is to take it: a sync period, since it may hang; and skipPeriods while it
+// gives signs of life. Then it is only late, as all are when they take thousands of slots at once. Its slots in the hands of others would
+// have to move once more, which would make all later still.
+func (m *Machine) patience(now Instant, s *slot, sid string) time.Duration {
+	who := m.present(sid)
+	if who.Incarnation == "" || sid == m.cfg.Self.SID || m.full[sid] || now.Mono-s.freeSince <= m.syncPeriod {
+		return m.syncPeriod
+	}
+	l := m.signs[who]
+	if l == nil || now.Mono-l.readMono >= m.syncPeriod {
+		m.askLife(who)
+	}
+	if l == nil || m.isRecent(l) {
+		return skipPeriods * m.syncPeriod
+	}
+	return m.syncPeriod
+}
+
+// isRecent reports whether a sign of life was so young when it was read that the next one was not late by half of the time between two.
+func (m *Machine) isRecent(l *life) bool {
+	return l.Exists && l.readMono-l.since < 3*m.session/(2*beatsPerSession)
+}
+
 // idleBeat is how often a slot without a run has a heartbeat, at least.
 func (m *Machine) idleBeat() time.Duration { return cmp.Or(m.cfg.IdleBeat, time.Minute) }
 

@@ -23,7 +23,8 @@ func Length(session time.Duration) time.Duration { return session * leaseNum / l
 type Config struct {
 	Self Member
 	// SyncPeriod is how long this instance leaves a slot to others that is offered
-	// to another instance, or that is free and beyond this instance's share.
+	// to another instance, or that is free and beyond this instance's share; eight
+	// times that, while the other one gives signs of life.
 	SyncPeriod time.Duration
 	// IdleBeat is how often, at least, the heartbeat of a slot without a run is written; 0 means a minute, and less never.
 	IdleBeat time.Duration

@@ -140,7 +140,7 @@ func (m *Machine) takeable(now Instant, s *slot) bool {
 	}
 	offer := s.rec.Offer
 	if owner == (Member{}) && offer != "" && offer != m.cfg.Self.SID && m.isAble(s, offer) {
-		return now.Mono-s.freeSince > m.syncPeriod
+		return now.Mono-s.freeSince > m.patience(now, s, offer)
 	}
 	return true
 }
@@ -291,8 +291,8 @@ func (m *Machine) takesPending(now Instant, loads *tally) bool {
 		if s.rec.Owner != (Member{}) && !m.isGone(s, s.rec.Owner) {
 			continue
 		}
-		recent := s.freeSince == never || now.Mono-s.freeSince < 2*m.syncPeriod
-		if recent && m.lightest(s, loads) >= 0 {
+		k := m.lightest(s, loads)
+		if k >= 0 && (s.freeSince == never || now.Mono-s.freeSince < m.syncPeriod+m.patience(now, s, loads.sids[k])) {
 			return true
 		}
 	}

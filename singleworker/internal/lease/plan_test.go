@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// TestOffers: which instance offers slots, and which takes them.
-func TestOffers(t *testing.T) {
+// TestPatience: what is offered to somebody else is left alone for as long as that one may need.
+func TestPatience(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
 		"somebody else's: left alone for a sync period": {able: []string{"b"}, lines: []line{
@@ -20,6 +20,40 @@ func TestOffers(t *testing.T) {
 			{sec(10), 0, group("b"), ""},
 			{sec(10.1), 0, lookAll, "read s"},
 			{sec(10.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(10.1), 0, group("b"), "lives b"}, // late?
+			{sec(10.1), 0, gave("b", 97), "group"},
+			{sec(10.1), 0, group("b"), ""},
+			{sec(20.2), 0, lookAll, "read s"},
+			{sec(20.2), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(20.2), 0, group("b"), "lives b"},
+			{sec(20.2), 0, gave("b", 97), "group"}, // no other one since: it hangs
+			{sec(20.2), 0, group("b"), "read s"},
+			{sec(20.2), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(20.2), 0, group("b"), "take s v3"},
+		}},
+		"somebody else's who is late: left alone for eight sync periods": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group("b"), ""},
+			{sec(80), 0, lookAll, "read s"},
+			{sec(80), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(80), 0, group("b"), "lives b"},
+			{sec(80), 0, gave("b", 97), "group"},
+			{sec(80), 0, group("b"), ""},
+			{sec(80.1), 0, lookAll, "read s"},
+			{sec(80.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(80.1), 0, group("b"), "take s v3; lives b"},
+		}},
+		"somebody else's who gives no signs of life: left alone for a sync period": {able: []string{"b"}, lines: []line{
+			{0, 0, opened, "read s"},
+			{0, 0, offered("b", record(3, 90, "")), "group"},
+			{0, 0, group("b"), ""},
+			{sec(10.1), 0, lookAll, "read s"},
+			{sec(10.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(10.1), 0, group("b"), "lives b"},
+			{sec(10.1), 0, gave("b", 0), "group"},
+			{sec(10.1), 0, group("b"), "read s"}, // once more, because it is taken as it was read in the same round
+			{sec(10.1), 0, offered("b", record(3, 90, "")), "group"},
 			{sec(10.1), 0, group("b"), "take s v3"},
 		}},
 		"somebody else's, and the session is shorter than the sync period": {able: []string{"b"}, lines: []line{
@@ -28,8 +62,21 @@ func TestOffers(t *testing.T) {
 			{0, 0, group("b"), ""},
 			{sec(4.1), 0, lookAll, "read s"},
 			{sec(4.1), 0, offered("b", record(3, 90, "")), "group"},
+			{sec(4.1), 0, group("b"), "lives b"},
+			{sec(4.1), 0, gave("b", 0), "group"},
+			{sec(4.1), 0, group("b"), "read s"},
+			{sec(4.1), 0, offered("b", record(3, 90, "")), "group"},
 			{sec(4.1), 0, group("b"), "take s v3"},
 		}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, sc) })
+	}
+}
+
+// TestOffers: which instance offers slots, and which takes them.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	for name, sc := range map[string]script{
 		"somebody else's who is gone: taken at once": {able: []string{"b"}, lines: []line{
 			{0, 0, opened, "read s"},
 			{0, 0, offered("b", record(3, 90, "")), "group"},

@@ -553,7 +553,7 @@ func (s *scribe) slot(k int, o *slot) {
 	if o.freeSince == never {
 		s.int(-1)
 	} else {
-		s.ago(o.freeSince, now.Mono, time.Duration(2*s.w.set.sync+1)*oneMoment)
+		s.ago(o.freeSince, now.Mono, time.Duration((skipPeriods+2)*s.w.set.sync+1)*oneMoment)
 	}
 	if o.known {
 		rec := o.rec

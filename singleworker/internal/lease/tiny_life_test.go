@@ -1,11 +1,15 @@
 package lease
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // sign writes what a machine knows of a sign of life. When it was written matters as long as another reading may find it unchanged.
 func (s *scribe) sign(k int, who Member, l *life) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
-	s.flag(m.isLifeless(who), l.doubted == m.looks, m.isLate(l), m.phase != resting && l.readAt < m.roundAt)
+	s.flag(m.isLifeless(who), l.doubted == m.looks, m.isLate(l), m.isRecent(l), m.phase != resting && l.readAt < m.roundAt)
+	s.ago(l.readMono, now.Mono, time.Duration(s.w.set.sync)*oneMoment)
 	other := int(who.SID[0] - 'a')
 	current := s.w.lives[other][slices.Index(incarnations[other][:], who.Incarnation)]
 	same := l.Exists == (current > 0) && (!l.Exists || l.Mzxid == current)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestScale(t *testing.T) {
 			if s.jobs > 100 && *sizeFlag == "" {
 				simkit.Slow(t)
 			}
-			synctest.Test(t, func(t *testing.T) { newScale(t, s).run() })
+			synctest.Test(t, func(t *testing.T) { newScale(t, s, swtest.Config{SessionTimeout: scaleSession}).run() })
 		})
 	}
 }
@@ -76,15 +77,13 @@ const (
 	scaleRest     = 30 * time.Second
 )
 
-func newScale(t *testing.T, s size) *scale {
+func newScale(t *testing.T, s size, cfg swtest.Config) *scale {
 	t.Helper()
 	latency := func() time.Duration { return scaleLatency }
-	c := swtest.New(t, swtest.Config{
-		SessionTimeout: scaleSession,
-		Latency: func(string) func() zkdev.Latency {
-			return func() zkdev.Latency { return zkdev.Latency{There: latency, Back: latency} }
-		},
-	})
+	cfg.Latency = func(string) func() zkdev.Latency {
+		return func() zkdev.Latency { return zkdev.Latency{There: latency, Back: latency} }
+	}
+	c := swtest.New(t, cfg)
 	g := &scale{size: s, t: t, c: c, setup: swtest.Setup{Handlers: make(map[string]singleworker.Handler)}}
 	err := c.Operate(t.Context(), func(client *admin.Client) error {
 		for k := range s.jobs {
@@ -125,13 +124,34 @@ func (g *scale) run() {
 // balancedAfter does something to a group at rest, and counts until it is balanced.
 func (g *scale) balancedAfter(what string, do func()) {
 	g.t.Helper()
-	before, begun := g.c.Server.Traffic(), time.Now()
+	before := g.c.Server.Traffic()
 	do()
+	g.line(what, before, g.awaitBalance(what), g.untilBalanced())
+	balanced := g.c.Server.Zxid()
+	time.Sleep(5 * scaleSession) // come to rest
+	if n := g.ownerRecords(balanced); n > 0 {
+		g.t.Errorf("%s: %s: %d owner records are written after the group was balanced", g.size, what, n)
+	}
+}
+
+// awaitBalance waits until the group is balanced, and returns how long that took.
+func (g *scale) awaitBalance(what string) time.Duration {
+	g.t.Helper()
+	begun := time.Now()
 	if !g.c.Await(scalePatience, g.balanced) {
 		g.t.Errorf("%s: %s: not balanced after %v: %v", g.size, what, scalePatience, g.c.Shares())
 	}
-	g.line(what, before, time.Since(begun), g.untilBalanced())
-	time.Sleep(5 * scaleSession) // come to rest
+	return time.Since(begun)
+}
+
+// ownerRecords counts how many were written after a transaction: one for each slot that is taken, and one for each that is offered.
+func (g *scale) ownerRecords(after int64) (n int) {
+	for _, txn := range g.c.Server.LogAfter(after) {
+		if txn.Op == zkdev.OpSetData && txn.Code == zkdev.OK && path.Base(txn.Path) == "alive" {
+			n++
+		}
+	}
+	return n
 }
 
 func (g *scale) balanced() bool {
