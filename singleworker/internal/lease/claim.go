@@ -32,8 +32,6 @@ func (m *Machine) claimDone(now Instant, ev Claimed) {
 	}
 	m.hear(now, ev.Mzxid)
 	s.mine.beat, s.mine.doubtful = max(s.mine.beat, ev.Version), false
-	if s.beating {
-		s.beatToken = 0 // whatever became of the heartbeat, the claim came after it
-	}
+	s.overtaken = s.beating
 	m.extend(s, ev.SentAt)
 }

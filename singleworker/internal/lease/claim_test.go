@@ -63,6 +63,14 @@ func TestClaimIsAHeartbeat(t *testing.T) {
 			{sec(5.2), 0, lease.Busy{Slot: s, Busy: true}, ""},
 			{sec(6), 0, tick, "beat s:1"},
 		}},
+		// A heartbeat that was refused together with others was sent again after the claim: after a restore, its version may fit by then.
+		"before a heartbeat that was sent first": {0, []line{
+			{sec(1), 0, lease.Busy{Slot: s, Busy: true}, "beat s:0"},
+			{sec(1.1), 0, claiming, ""},
+			{sec(1.2), 0, claimed(1, sec(1.1)), "renewed s until 4.1s"},
+			{sec(1.3), 0, lease.BeatDone{Slot: s, Outcome: lease.Done, Version: 2, Mzxid: 102, SentAt: instant(sec(1.2), 0)}, ""},
+			{sec(2), 0, tick, "beat s:2"},
+		}},
 		"no heartbeat beside it": {0, []line{
 			{sec(0.9), 0, claiming, ""},
 			{sec(1), 0, tick, ""},

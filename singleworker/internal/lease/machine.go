@@ -107,22 +107,23 @@ type slot struct {
 	able  *crowd
 	group string
 
-	eligible bool
-	busy     bool
-	always   bool
-	bound    bool
-	evicted  bool      // since it is busy
-	gone     bool      // deleted, and kept only until requests in flight are answered
-	op       operation // the request in flight
-	opVoid   bool      // it was sent before the job was deleted: ignore the answer
-	overdue  bool      // the latest Take is one by rule (c)
-	unsure   bool      // the latest Take may have been applied: must be read
-	kept     bool      // the latest Release was refused, or may not have been applied: must be read
-	beating  bool      // a heartbeat is in flight
-	claiming bool      // a claim is in flight
-	crossed  bool      // a claim may overtake the heartbeat in flight
-	known    bool      // rec was read
-	behind   bool      // the latest reading was older than our take: the next one must not lag
+	eligible  bool
+	busy      bool
+	always    bool
+	bound     bool
+	evicted   bool      // since it is busy
+	gone      bool      // deleted, and kept only until requests in flight are answered
+	op        operation // the request in flight
+	opVoid    bool      // it was sent before the job was deleted: ignore the answer
+	overdue   bool      // the latest Take is one by rule (c)
+	unsure    bool      // the latest Take may have been applied: must be read
+	kept      bool      // the latest Release was refused, or may not have been applied: must be read
+	beating   bool      // a heartbeat is in flight
+	claiming  bool      // a claim is in flight
+	crossed   bool      // a claim may overtake the heartbeat in flight
+	overtaken bool      // a claim has been acknowledged since the heartbeat in flight was sent
+	known     bool      // rec was read
+	behind    bool      // the latest reading was older than our take: the next one must not lag
 
 	takeEpoch int   // of the latest Take
 	beatToken int64 // of the ownership that the heartbeat in flight was sent for

@@ -236,11 +236,17 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 	if s == nil {
 		return
 	}
-	crossed := s.crossed
-	s.beating, s.crossed = false, false
+	crossed, overtaken := s.crossed, s.overtaken
+	s.beating, s.crossed, s.overtaken = false, false, false
 	m.forget(s)
 	if s.mine == nil || s.mine.token != s.beatToken {
 		return // the answer to a heartbeat of an earlier ownership
+	}
+	if overtaken { // whatever became of it, the claim shows as much; but refused together with others, and sent again, it may have come later
+		if ev.Outcome == Done {
+			s.mine.beat = max(s.mine.beat, ev.Version)
+		}
+		return
 	}
 	switch {
 	case ev.Outcome == Refused && !crossed && !s.mine.doubtful:
