@@ -278,10 +278,12 @@ func TestManyRefusalsCostFewRequests(t *testing.T) {
 		"all":             {groups: maxBatch, refused: func(int) bool { return true }, want: []int{1, 1, 4}},
 		"all are gone":    {groups: maxBatch, refused: func(int) bool { return true }, gone: true, want: []int{1, 1, 4}},
 		"two of few":      {groups: 2 + fanOut, refused: func(i int) bool { return i < 2 }, want: []int{1, 1, fanOut}},
-		// What is refused may not be read: the rest is divided, and divided again.
-		"one, hidden":    {groups: maxBatch, refused: func(i int) bool { return i == 300 }, hidden: true, want: []int{1, 1}},
-		"twenty, hidden": {groups: 100, refused: func(i int) bool { return i < 20 }, hidden: true, want: []int{1, 1, 2, 8, 12, 8}},
-		"all, hidden":    {groups: 66, refused: func(int) bool { return true }, hidden: true, want: []int{1, 1, 2, 8, 55}},
+		// What is refused may not be read: the rest is divided, and divided again. So it costs one request for each group at most, and a few.
+		"one, hidden":            {groups: maxBatch, refused: func(i int) bool { return i == 300 }, hidden: true, want: []int{1, 1}},
+		"twenty, hidden":         {groups: 100, refused: func(i int) bool { return i < 20 }, hidden: true, want: []int{1, 1, 2, 8, 12, 8}},
+		"twenty of many, hidden": {groups: maxBatch, refused: func(i int) bool { return i%25 == 24 }, hidden: true, want: []int{1, 1, 5, 8, 56, 63}},
+		"all of many, hidden":    {groups: maxBatch, refused: func(int) bool { return true }, hidden: true, want: []int{1, 1, 5, 8, 64, 425}},
+		"all, hidden":            {groups: 66, refused: func(int) bool { return true }, hidden: true, want: []int{1, 1, 2, 8, 55}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

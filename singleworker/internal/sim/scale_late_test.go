@@ -59,3 +59,30 @@ func TestOverloadedStart(t *testing.T) {
 		})
 	}
 }
+
+// TestJoinOfASlowServer joins a group whose server is slow, as one that has just started: what that costs does not depend on how long answers
+// take. Each slot that moves is offered and taken once; those that the instance takes late were taken back, which refused what it sent.
+func TestJoinOfASlowServer(t *testing.T) {
+	t.Parallel()
+	for _, lag := range []time.Duration{scaleLatency, 100 * time.Millisecond, 500 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newScale(t, size{2000, 2}, swtest.Config{Seed: 1})
+			for k := range g.instances {
+				g.c.Start(fmt.Sprintf("i%d", k), g.setup)
+			}
+			g.awaitBalance("start")
+			time.Sleep(time.Minute)
+			g.lag.Store(int64(lag))
+			before, written := g.c.Server.Traffic(), g.c.Server.Zxid()
+			g.c.Start("late", g.setup)
+			g.awaitBalance("join")
+			requests, ops := spent(before.Requests, g.c.Server.Traffic().Requests)
+			if records, want := g.ownerRecords(written), 2*(g.jobs/3); records != want || requests > g.jobs/6 {
+				t.Errorf("messages take %v: %d owner records were changed, want %d; %d requests, want %d at most:%s", lag, records, want, requests, g.jobs/6, ops)
+			}
+			for _, i := range g.c.Live() {
+				i.Kill()
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,25 +68,27 @@ type scale struct {
 	t     *testing.T
 	c     *swtest.Cluster
 	setup swtest.Setup
+	lag   atomic.Int64 // of each message of an instance
 	table strings.Builder
 }
 
 const (
 	scaleSession  = 4 * time.Second
-	scaleLatency  = 300 * time.Microsecond // of each message
+	scaleLatency  = 300 * time.Microsecond // of each message, unless the server is slow
 	scalePatience = 2 * time.Minute
 	scaleRest     = 30 * time.Second
 )
 
 func newScale(t *testing.T, s size, cfg swtest.Config) *scale {
 	t.Helper()
-	latency := func() time.Duration { return scaleLatency }
+	g := &scale{size: s, t: t, setup: swtest.Setup{Handlers: make(map[string]singleworker.Handler)}}
+	g.lag.Store(int64(scaleLatency))
+	latency := func() time.Duration { return time.Duration(g.lag.Load()) }
 	cfg.Latency = func(string) func() zkdev.Latency {
 		return func() zkdev.Latency { return zkdev.Latency{There: latency, Back: latency} }
 	}
-	c := swtest.New(t, cfg)
-	g := &scale{size: s, t: t, c: c, setup: swtest.Setup{Handlers: make(map[string]singleworker.Handler)}}
-	err := c.Operate(t.Context(), func(client *admin.Client) error {
+	g.c = swtest.New(t, cfg)
+	err := g.c.Operate(t.Context(), func(client *admin.Client) error {
 		for k := range s.jobs {
 			job := singleworker.Job{Name: jobName(k), Schedule: "0 0 12 * * ?"} // the bubble's clock begins at midnight
 			g.setup.Handlers[job.Name] = func(context.Context, *singleworker.Run) error { return nil }
