@@ -49,6 +49,7 @@ type Machine struct {
 	slots      map[Slot]*slot
 	crowds     map[string]*crowd // by names
 	byName     []*slot           // the slots sorted by name; nil if they must be sorted again
+	held       bool              // a slot was found to be ours: its lease begins with a heartbeat
 	nextBeat   time.Duration     // Mono
 	leaptAt    time.Duration     // Elapsed: what was sent before shows nothing of the time since
 	beaten     Slot              // of the slots without a run, the one whose heartbeat was sent last; see sendBeats

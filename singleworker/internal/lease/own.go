@@ -42,7 +42,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	case !rec.Exists:
 		m.lose(s, Vanished)
 	case rec.Owner == m.cfg.Self:
-		m.hold(now, s)
+		m.hold(s)
 	default:
 		m.lose(s, Taken)
 	}
@@ -120,17 +120,17 @@ func (m *Machine) observe(now Instant, s *slot, rec Record) {
 // hold makes s ours because its record says so. A holding that was not known,
 // such as after a Take whose reply was lost, has no lease until a heartbeat is
 // acknowledged.
-func (m *Machine) hold(now Instant, s *slot) {
+func (m *Machine) hold(s *slot) {
 	beat := s.rec.beat(m.cfg.Self.SID)
 	if s.mine != nil && s.mine.token == s.rec.Mzxid {
 		if s.mine.beat == noBeat && !s.beating {
 			s.mine.beat = beat
-			m.nextBeat = now.Mono
+			m.held = true
 		}
 	} else {
 		m.lose(s, Taken)
 		s.mine = &holding{token: s.rec.Mzxid, version: s.rec.Version, beat: beat}
-		m.nextBeat = now.Mono
+		m.held = true
 	}
 	// Someone deleted our heartbeat manually. The ownership cannot be renewed, so
 	// release the slot and take it again.
@@ -187,19 +187,33 @@ const idleBeats = 4
 // is not known yet whether it is ours; and for some of the others, in turn, so that each has one every IdleBeat. These have no
 // lease in between, and need none: the claim of their next run is a heartbeat.
 func (m *Machine) sendBeats(now Instant) {
+	if m.held && m.reads == 0 { // once for all slots that were read together
+		m.nextBeat, m.held = now.Mono, false
+	}
 	if now.Mono < m.nextBeat {
 		return
 	}
-	period := m.session / beatsPerSession
+	period, every := m.session/beatsPerSession, m.idleBeat()
 	m.nextBeat = now.Mono + period
+	left := 0 // of the slots without a run, how many are to have one now
+	if every > 0 {
+		left = max(idleBeats, int(m.due/every))
+		m.due %= every
+	}
 	slots := m.sorted()
 	first, _ := slices.BinarySearchFunc(slots, m.beaten, func(s *slot, id Slot) int { return cmp.Compare(s.id, id+"\x00") })
-	left := m.idleTurns(period)
 	beats := make(map[Slot]int32)
+	m.walked += len(slots)
 	for k := range slots {
 		s := slots[(first+k)%len(slots)]
 		h := s.mine
-		if h == nil || h.leaving || h.beat == noBeat || s.beating || s.claiming {
+		if h == nil {
+			continue
+		}
+		if every > 0 {
+			m.due += period
+		}
+		if h.leaving || h.beat == noBeat || s.beating || s.claiming {
 			continue
 		}
 		if h.gained && !s.busy {
@@ -213,22 +227,6 @@ func (m *Machine) sendBeats(now Instant) {
 		beats[s.id] = h.beat
 	}
 	m.do(SendBeats{beats})
-}
-
-// idleTurns is of how many slots without a run a heartbeat is to be sent now.
-func (m *Machine) idleTurns(period time.Duration) int {
-	every := m.idleBeat()
-	if every < 0 {
-		return 0
-	}
-	for _, s := range m.slots {
-		if s.mine != nil {
-			m.due += period
-		}
-	}
-	turns := int(m.due / every)
-	m.due %= every
-	return max(idleBeats, turns)
 }
 
 func (m *Machine) beatDone(now Instant, ev BeatDone) {

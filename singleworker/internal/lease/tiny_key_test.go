@@ -437,7 +437,7 @@ func (s *scribe) awaited(k, asked int) bool {
 // full. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
-	s.flag(m.connected, m.draining, m.heldUp, m.even, m.peers != nil)
+	s.flag(m.connected, m.draining, m.held, m.heldUp, m.even, m.peers != nil)
 	s.ago(m.sampledAt, now.Mono, Length(s.w.length(k)))
 	s.int(int64(m.phase))
 	s.int(int64(m.reads))

@@ -161,3 +161,31 @@ func TestEvictedSlotMovesFirst(t *testing.T) {
 		t.Errorf("%d runs are ended for one slot that is to move", n)
 	}
 }
+
+// Heartbeats of thousands of slots without a run, some in each period, cost one walk through all of them. Each slot has its turn.
+func TestHeartbeatsAreOneWalk(t *testing.T) {
+	t.Parallel()
+	w := newWalks(t, walkSlots, 0, "a", func(int) SlotSet { return SlotSet{Able: []string{"a"}} })
+	w.step(Opened{Session: 4 * time.Second})
+	walked := w.walked
+	w.late, w.walked = true, 0
+	const periods = 70 // of a second each: some more than IdleBeat
+	beaten := make(map[Slot]bool)
+	for k := range periods {
+		at := Instant{Mono: time.Duration(k+1) * time.Second, Elapsed: time.Duration(k+1) * time.Second}
+		for _, a := range w.Step(at, Tick{}) {
+			if a, sends := a.(SendBeats); sends {
+				for slot := range a.Beats {
+					beaten[slot] = true
+					w.Step(at, BeatDone{Slot: slot, Outcome: Done, Version: a.Beats[slot] + 1, Mzxid: walkSlots + int64(k), SentAt: at})
+				}
+			}
+		}
+	}
+	if most := (periods + 1) * walkSlots; len(beaten) != walkSlots || w.walked > most {
+		t.Errorf("%d slots had a heartbeat, want %d; %d were looked at for that, want %d at most", len(beaten), walkSlots, w.walked, most)
+	}
+	if most := 6 * walkSlots; walked > most { // when all were found to be its own
+		t.Errorf("%d slots were looked at in the first round, want %d at most", walked, most)
+	}
+}
