@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -41,10 +42,12 @@ type target struct {
 	czxid int64 // of the job to which it was sent; 0 of one to be created
 }
 
-// write applies ops to the job that was read as stat says.
-func (t *target) write(ctx context.Context, c *Client, name string, stat zkconn.Stat, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+// write applies ops to the job that was read as stat says, and tells those who must look.
+func (t *target) write(
+	ctx context.Context, c *Client, name string, stat zkconn.Stat, of []signals.Signal, ops ...zkconn.Op,
+) ([]zkconn.Stat, error) {
 	t.wrote, t.czxid = true, stat.Czxid
-	return c.conn.MultiOn(ctx, c.tree.Job(name), stat.Czxid, ops...)
+	return signals.MultiOn(ctx, c.conn, c.tree.Job(name), stat.Czxid, of, ops...)
 }
 
 // check returns ErrConflict if the job, as read now, is another one.
@@ -226,7 +229,7 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	stats, err := e.write(ctx, e.client, e.name, stat, zkconn.SetOp(path, record, stat.Version))
+	stats, err := e.write(ctx, e.client, e.name, stat, signals.OfJob(e.client.tree, e.name), zkconn.SetOp(path, record, stat.Version))
 	if err == nil {
 		e.version, e.spec = stats[0].Version, spec.WrittenAt(stats[0].Mtime)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -87,7 +88,6 @@ func (a *ask) once(ctx context.Context) error {
 	if err != nil || len(ops) == 0 {
 		return err
 	}
-	same := zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)
 	var missing []string
 	for i, p := range pasts {
 		if inboxes[i].missing {
@@ -100,18 +100,24 @@ func (a *ask) once(ctx context.Context) error {
 		}
 		return zkconn.ErrBadVersion // read again
 	}
-	if of.spec.Done != nil && a.request.Kind == zkrec.RequestRun {
-		opened := of.spec
-		opened.Done = nil
-		same = zkconn.SetOp(a.client.tree.Job(job.slot), opened.Encode(), job.stat.Version)
-	}
-	ops = append(ops, same) // a job that is done has no owner; and of several shards, all or none
+	same, told := a.same(job, of.spec)
+	ops = append(ops, same) // of several shards, all or none
 	if deletion.Fitting(a.client.conn, ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}
-	_, err = a.write(ctx, a.client, job.slot, job.stat, ops...)
+	_, err = a.write(ctx, a.client, job.slot, job.stat, told, ops...)
 	return err
+}
+
+// same refuses the request if the job has changed. A job that is done has no owner: it is opened, of which the signals tell.
+func (a *ask) same(job records, spec zkrec.Spec) (op zkconn.Op, told []signals.Signal) {
+	path := a.client.tree.Job(job.slot)
+	if spec.Done == nil || a.request.Kind != zkrec.RequestRun {
+		return zkconn.CheckOp(path, job.stat.Version), nil
+	}
+	spec.Done = nil
+	return zkconn.SetOp(path, spec.Encode(), job.stat.Version), signals.OfJob(a.client.tree, job.slot)
 }
 
 // makeShards creates the nodes of shards as an instance would.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -128,8 +129,8 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	name := spec.Job.Name
-	stats, err := s.write(ctx, s.client, name, stat, zkconn.SetOp(s.client.tree.Job(name), spec.Encode(), stat.Version))
+	name, tree := spec.Job.Name, s.client.tree
+	stats, err := s.write(ctx, s.client, name, stat, signals.OfJob(tree, name), zkconn.SetOp(tree.Job(name), spec.Encode(), stat.Version))
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}

@@ -1,8 +1,11 @@
 package catalog
 
-import "github.com/swjobs/singleworker/singleworker/internal/member"
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
 
-// Most jobs need nothing at most times. So a sync looks only at those that are on the agenda: of which a watch or a notice has told
+// Most jobs need nothing at most times. So a sync looks only at those that are on the agenda: of which a watch, a signal or a notice has told
 // something, of which an answer is awaited, or at which a room wants to look by now.
 
 // state is what decides about all jobs at once. When it is another one, the next sync looks at all of them.
@@ -13,7 +16,7 @@ type state struct {
 
 // add takes in a job of which nothing is known yet.
 func add(c *Catalog, name string) *Job {
-	j := &Job{Name: name, Spec: noSpec}
+	j := &Job{Name: name, Spec: noSpec, signal: zkrec.SignalOf(name)}
 	c.jobs[name], c.sorted = j, nil
 	c.Agenda.Add(j)
 	return j
@@ -29,6 +32,7 @@ func (c *Catalog) Sync() {
 		c.state = is
 		c.Agenda.WakeAll()
 	}
+	c.Signals.sync()
 	c.Agenda.Take(now)
 	c.Agenda.Due(func(j *Job) {
 		if now >= j.nextLook {

@@ -67,7 +67,8 @@ type Catalog struct {
 	audit      audit
 	state      state
 
-	Survey *Survey
+	Survey  *Survey
+	Signals *Signals
 	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to look at one again.
 	Agenda *agenda.Agenda[*Job]
 }
@@ -75,11 +76,13 @@ type Catalog struct {
 // New returns an empty catalog.
 func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	jobs := make(map[string]*Job)
-	return &Catalog{
+	c := &Catalog{
 		loop: loop, member: m, handlers: handlers, Survey: &Survey{jobs: jobs}, Agenda: agenda.New(loop.Log, byName),
 		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
+	c.Signals = newSignals(c)
+	return c
 }
 
 // Job is what is known of one job. Spec and Ticks are not changed but replaced: the rooms, the runner and the
@@ -110,7 +113,8 @@ type Job struct {
 	able         []string          // the instances that can run it; shared between jobs
 	registered   []string          // the list of registrations, while some live member publishes no handlers
 	division     *division         // nil unless it has slots other than its own, or had
-	nextLook     time.Duration     // Mono: when to read it again although no watch tells
+	nextLook     time.Duration     // Mono: when to read it again although nothing tells
+	signal       int               // zkrec.SignalOf its name
 	refreshing   session.OnePerTime
 	repairing    session.OnePerTime
 }
@@ -166,7 +170,8 @@ func (c *Catalog) Traces() []member.Traced {
 
 // primed is what RegisterAll has read.
 type primed struct {
-	attempt int // the connection in which it was read
+	attempt int                 // the connection in which it was read
+	signals []zkconn.ReadResult // by their numbers; read before the rest
 	names   []string
 	views   []view // by index of names
 }
@@ -175,15 +180,17 @@ type primed struct {
 // happened while not joined was not followed.
 func (c *Catalog) Joined() {
 	c.nextList = 0
-	for _, j := range c.jobs {
-		j.nextLook = 0
-	}
 	c.Agenda.WakeAll()
 	read, stale := c.primed, c.stale
 	c.primed, c.stale = primed{}, make(map[string]struct{})
 	if read.attempt != c.loop.Attempt() {
+		c.Signals.joined(nil) // which has all jobs read again, after the signals
 		return
 	}
+	for _, j := range c.jobs {
+		j.nextLook = 0
+	}
+	c.Signals.joined(read.signals)
 	for i, name := range read.names {
 		if c.jobs[name] != nil {
 			continue

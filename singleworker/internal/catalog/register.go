@@ -98,6 +98,7 @@ const viewedAtOnce = 1000
 // that number: the others must know what a member can run before they see it. What it reads on the way is what
 // this room begins with.
 func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
+	signals := c.loop.Conn.ReadMany(ctx, signalReads(c.loop.Tree))
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
 	if errors.Is(err, zkconn.ErrTooLong) {
 		return nil // List says so, and tries again
@@ -132,7 +133,7 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	for k, r := range c.loop.Apply(ctx, groups) { // the job's first refresh looks into what is refused
 		views[added[k]].own = r.Err == nil || errors.Is(r.Err, zkconn.ErrNodeExists)
 	}
-	c.loop.Post(func() { c.primed = primed{attempt, names, views} })
+	c.loop.Post(func() { c.primed = primed{attempt, signals, names, views} })
 	return nil
 }
 

@@ -63,10 +63,10 @@ func (j *Job) dropPayload() {
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
 const readsPerJob = 2
 
-// readsOf lists what is read of a job: its spec, which is watched, and this instance's registration. If list,
-// all registrations are listed and watched, too.
+// readsOf lists what is read of a job: its spec, of whose changes a signal tells, and this instance's registration. If list,
+// all registrations are listed, and watched.
 func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
-	reads := []zkconn.Read{{Path: tree.Job(name), Watch: true}, {Path: tree.Registration(name, self)}}
+	reads := []zkconn.Read{{Path: tree.Job(name)}, {Path: tree.Registration(name, self)}}
 	if list {
 		reads = append(reads, zkconn.Read{Path: tree.Register(name), Children: true, Watch: true})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
@@ -27,6 +28,26 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 			}
 			if known := b.catalog.JobOf("job").Spec.Job.Schedule; known != schedule {
 				g.T.Errorf("the other uses %q, want %q", known, schedule)
+			}
+		}
+	})
+}
+
+// A job that somebody deletes and makes again at once, and tells nobody, is another one to all that watch its owner record.
+func TestJobThatIsReplacedByHand(t *testing.T) {
+	inGroup(t, func(g *group) {
+		g.Submit("job")
+		a := g.join("a")
+		a.Ownership()
+		b := g.join("b")
+		roomtest.Pass(roomtest.SyncPeriod)
+		ops := g.Cancel()
+		ops = ops[:len(ops)-1] // which tells of it
+		g.Multi(append(ops, session.CreateOps(g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}, Since: 1}))...)...)
+		roomtest.Pass(time.Second)
+		for _, m := range []*instance{a, b} {
+			if known := m.catalog.JobOf("job"); known == nil || known.Spec.Job.Schedule != "@daily" {
+				g.T.Errorf("%s knows %+v, want the job that is there", m.member.ID(), known)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Event passes on what happens to the session and to watched nodes.
@@ -29,6 +30,9 @@ func (h handler) Event(ev zkconn.Event) {
 		h.owner.Step(lease.Expired{})
 	case zkconn.NodeChanged:
 		h.route(ev.Path)
+		if slot, ok := h.loop.Tree.Watched(ev.Path); ok && ev.Gone && ev.Path == h.loop.Tree.Alive(slot) {
+			h.catalog.RefreshJob(zkrec.JobOfSlot(slot)) // perhaps by somebody who gives no signals
+		}
 	}
 }
 
@@ -59,6 +63,10 @@ func (c *Coordinator) route(path string) {
 		c.owner.Step(lease.LookGroup{})
 		return
 	}
+	if n, is := tree.SignalAt(path); is {
+		c.catalog.Signals.Hear(n)
+		return
+	}
 	slot, ok := tree.Watched(path)
 	if !ok {
 		return
@@ -72,7 +80,7 @@ func (c *Coordinator) route(path string) {
 	case tree.Tick(slot):
 		c.keeper.TickChanged(slot)
 		c.journal.Gates.Changed(slot)
-	default: // its spec, its registrations or its shards
+	default: // its registrations or its shards
 		c.catalog.RefreshJob(slot)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -92,10 +93,14 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 			version = d.Version
 		}
 		spec.Canceled = true
-		_, err = d.Conn.MultiOn(ctx, path, d.Czxid, zkconn.SetOp(path, spec.Encode(), version))
+		_, err = signals.MultiOn(ctx, d.Conn, path, d.Czxid, signals.OfJob(d.Tree, d.Job), zkconn.SetOp(path, spec.Encode(), version))
 		return true, err
 	}
-	_, err = d.Conn.MultiOn(ctx, path, d.Czxid, ops[:n]...)
+	var of []signals.Signal
+	if n == len(ops) {
+		of = signals.OfJob(d.Tree, d.Job)
+	}
+	_, err = signals.MultiOn(ctx, d.Conn, path, d.Czxid, of, ops[:n]...)
 	return n < len(ops), err
 }
 

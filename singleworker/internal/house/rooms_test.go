@@ -24,6 +24,7 @@ var mayKeep = map[string]string{
 	"session.ServerClock.OnAnswer": "the member decides which clock is right before anybody asks for the time",
 	"session.writing.done":         "a write's answer goes to the room that made it",
 	"session.outcome.done":         "as above, of reads",
+	"session.Listener.told":        "what a signal tells goes to the room that listens",
 	"member.Roster.waiting":        "as above, once the orders are known that came before it",
 	"journal.write.done":           "a commit's answer goes to the runner",
 	"catalog.Catalog.handlers":     "the application's handlers",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -35,7 +36,8 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
 				corrected := redated(spec, stat.Mtime, now, latest).Encode()
 				if changed = !bytes.Equal(corrected, data); changed {
-					_, err = o.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, corrected, version))
+					_, err = signals.MultiOn(ctx, o.loop.Conn, path, stat.Czxid, signals.OfJob(o.loop.Tree, job.Name),
+						zkconn.SetOp(path, corrected, version))
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -110,7 +111,8 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 			if err = d.Run(ctx); err == nil {
 				return 0, nil
 			}
-		} else if _, err = conn.MultiOn(ctx, tree.Job(r.job), d.Czxid, zkconn.SetOp(tree.Job(r.job), opened.Encode(), r.version)); err == nil {
+		} else if _, err = signals.MultiOn(ctx, conn, tree.Job(r.job), d.Czxid, signals.OfJob(tree, r.job),
+			zkconn.SetOp(tree.Job(r.job), opened.Encode(), r.version)); err == nil {
 			err = errRequested
 		}
 	}

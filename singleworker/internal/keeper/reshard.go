@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -52,7 +53,7 @@ func (k *Keeper) writeSpec(j *kept, d *duty, spec zkrec.Spec, ops ...zkconn.Op) 
 		zkconn.SetOp(k.loop.Tree.Job(j.Name), spec.Encode(), j.Version),
 	})
 	k.loop.Async("write layout", func(ctx context.Context) func() {
-		_, err := k.loop.Conn.Multi(ctx, ops...)
+		_, err := signals.Multi(ctx, k.loop.Conn, signals.OfJob(k.loop.Tree, j.Name), ops...)
 		return func() {
 			d.writing = false
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -148,7 +149,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
 		path := e.loop.Tree.Job(d.Job)
-		_, err = e.loop.Conn.MultiOn(ctx, path, stat.Czxid, zkconn.SetOp(path, replaced.Encode(), stat.Version))
+		_, err = signals.MultiOn(ctx, e.loop.Conn, path, stat.Czxid, signals.OfJob(e.loop.Tree, d.Job),
+			zkconn.SetOp(path, replaced.Encode(), stat.Version))
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}

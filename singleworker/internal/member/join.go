@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -39,7 +40,10 @@ func (e *Entry) Prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
+	if err := signals.Prepare(ctx, conn, tree); err != nil {
+		return err
+	}
+	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Changes(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
 // Appear creates the ephemeral node, which makes this instance part of the group, and returns what it

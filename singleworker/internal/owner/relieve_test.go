@@ -300,6 +300,24 @@ func TestReliefOfAJobThatCannotRun(t *testing.T) {
 	}
 }
 
+// A run that is due by a schedule that somebody has replaced, and told nobody, is no reason to take the job.
+func TestReliefByAnOldSchedule(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := ownedByB(g, due+grace)
+		g.Multi(zkconn.SetOp(g.Tree.Job("job"), []byte("@yearly"), zkconn.AnyVersion))
+		overdue(a)
+		roomtest.Pass(time.Second)
+		if a.Owner.Owned("job") != nil {
+			g.T.Error("taken")
+		}
+		g.WantNodes(false, proof(g))
+		if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@yearly" {
+			g.T.Errorf("knows %q", known)
+		}
+	})
+}
+
 // While the proof is there, the tick node cannot be deleted.
 func TestProofKeepsTheTickNode(t *testing.T) {
 	t.Parallel()

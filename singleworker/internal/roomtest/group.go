@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -57,6 +58,9 @@ func InGroup(t *testing.T, test func(g *Group)) {
 				t.Fatal(err)
 			}
 		}
+		if err := signals.Prepare(t.Context(), editor, g.Tree); err != nil {
+			t.Fatal(err)
+		}
 		test(g)
 	})
 }
@@ -87,10 +91,20 @@ func (g *Group) Multi(ops ...zkconn.Op) {
 	}
 }
 
-// Set overwrites a node, whatever its version.
+// Set overwrites a node, whatever its version. If it is a job's own, its instances are told.
 func (g *Group) Set(path string, data []byte) {
 	g.T.Helper()
-	g.Multi(zkconn.SetOp(path, data, zkconn.AnyVersion))
+	g.Multi(append([]zkconn.Op{zkconn.SetOp(path, data, zkconn.AnyVersion)}, g.signal(path)...)...)
+}
+
+// signal is what tells instances that a node has changed, or is gone, if it is a job's own.
+func (g *Group) signal(path string) (ops []zkconn.Op) {
+	if job, is := g.Tree.Watched(path); is && path == g.Tree.Job(job) {
+		for _, s := range signals.OfJob(g.Tree, job) {
+			ops = append(ops, zkconn.SetOp(s.Path, []byte(s.About), zkconn.AnyVersion))
+		}
+	}
+	return ops
 }
 
 // Create creates a node.
@@ -102,7 +116,7 @@ func (g *Group) Create(path, data string) {
 // Remove deletes a node.
 func (g *Group) Remove(path string) {
 	g.T.Helper()
-	g.Multi(zkconn.DeleteOp(path, zkconn.AnyVersion))
+	g.Multi(append([]zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)}, g.signal(path)...)...)
 }
 
 // Get reads a node; ok is false if it does not exist.
@@ -170,7 +184,7 @@ func (g *Group) Cancel() []zkconn.Op {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
 	below(g.Tree.Job("job"))
-	return ops
+	return append(ops, g.signal(g.Tree.Job("job"))...)
 }
 
 // Ask makes a request as an operator would.

@@ -94,6 +94,8 @@ func (g *Group) NewCatalog(cfg member.Config, without ...string) *Rooms {
 			r.readGroup()
 		} else if path == r.Tree.Root() {
 			r.Catalog.List()
+		} else if n, ok := r.Tree.SignalAt(path); ok {
+			r.Catalog.Signals.Hear(n)
 		} else if slot, ok := r.Tree.Watched(path); ok {
 			r.Catalog.RefreshJob(slot)
 		}

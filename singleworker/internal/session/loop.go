@@ -66,8 +66,9 @@ type Loop struct {
 	ended   chan struct{} // closed when the loop has ended
 	tasks   *task.Group
 
-	turn  []func() // what the current turn has yet to do
-	lanes lanes
+	turn   []func()        // what the current turn has yet to do
+	silent map[string]bool // by parent: signals that tell nothing, which was logged
+	lanes  lanes
 	reader
 	status
 }
@@ -87,7 +88,7 @@ type status struct {
 func New(cfg Config) *Loop {
 	l := &Loop{
 		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger, Chance: cfg.Conn.Chance,
-		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}),
+		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}), silent: make(map[string]bool),
 	}
 	l.loop, l.Server = l, &ServerClock{loop: l}
 	return l

@@ -185,6 +185,7 @@ type ledger struct {
 	hasty          []rules.Violation // reliefs of owners of which a run was due by that clock alone
 	clocksMayBeOff bool
 	endless        map[string]bool // by id, the runs of jobs that always run
+	untold         []untold
 }
 
 // counts is how much there was to check.
@@ -278,6 +279,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	l.checkAlarms()
 	l.checkSilences()
 	l.checkReliefs()
+	l.wantTold()
 	return l.found, l.counts
 }
 
@@ -293,6 +295,7 @@ func (l *ledger) violatef(property int, job string, at time.Time, format string,
 // apply reads one transaction.
 func (l *ledger) apply(txn *zkdev.Txn) {
 	slot, node, rest, ok := l.model.Split(txn.Path)
+	l.tells(slot, node, rest, txn)
 	l.queue.apply(txn, l.tree.Leader())
 	l.serverClock(txn)
 	l.ordered(txn)

@@ -192,6 +192,7 @@ var breaches = map[string]*breach{
 	"deaf":                  {first: hideOrders, in: placed},                                        // orders for jobs are not known
 	"late":                  {late: asksFor + 50*time.Millisecond, in: anyClocks},                   // the answer whether leases hold when a clock has leapt
 	"short":                 {granted: time.Second},                                                 // leases end long before the session may
+	"untold":                {check: unsignaled, in: declared},                                      // changes of jobs that nobody hears of
 	"unpublished":           {data: unpublished, in: serverClock},                                   // how far instances' clocks are off
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)

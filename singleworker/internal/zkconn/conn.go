@@ -51,6 +51,7 @@ const (
 type Event struct {
 	Kind EventKind
 	Path string // of the node; "" for session events
+	Gone bool   // the node was deleted
 }
 
 // Conn is a session, and the next one when that has expired. It is safe for concurrent use.

@@ -143,7 +143,7 @@ func (s *session) event(ev zk.Event) {
 		delete(s.watched[false], ev.Path)
 		delete(s.watched[true], ev.Path)
 		s.mu.Unlock()
-		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot)})
+		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot), Gone: ev.Type == zk.EventNodeDeleted})
 	case ev.State == zk.StateHasSession:
 		s.conn.longest.Store(max(s.conn.longest.Load(), s.conn.granted.Load()))
 		s.forgetBulkWatches()

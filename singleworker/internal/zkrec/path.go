@@ -2,6 +2,7 @@ package zkrec
 
 import (
 	"errors"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ const (
 	handlersNode  = job.Reserved + "handlers"
 	excludedNode  = job.Reserved + "excluded"
 	lifeNode      = job.Reserved + "life"
+	changesNode   = job.Reserved + "changes"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -173,6 +175,30 @@ func (t Tree) Exclusions() string { return t.root + "/" + excludedNode }
 
 // Exclusion is the order with that name; see Exclusion.Name.
 func (t Tree) Exclusion(name string) string { return t.Exclusions() + "/" + name }
+
+// Changes is the parent of the signals of changes.
+func (t Tree) Changes() string { return t.root + "/" + changesNode }
+
+// Signals is how many signals of changes there are: the jobs are divided among them.
+const Signals = 64
+
+// SignalOf is the number of the signal that a job belongs to.
+func SignalOf(job string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(job))
+	return int(h.Sum32() % Signals)
+}
+
+// Signal is set, with the name of the job, by each transaction that changes the data of the node of a job that belongs to it,
+// or deletes that node.
+func (t Tree) Signal(n int) string { return t.Changes() + "/" + strconv.Itoa(n) }
+
+// SignalAt is the number of the signal whose node a path is.
+func (t Tree) SignalAt(path string) (n int, ok bool) {
+	name, below := strings.CutPrefix(path, t.Changes()+"/")
+	n, err := strconv.Atoi(name)
+	return n, below && err == nil && n >= 0 && n < Signals
+}
 
 // Node is a node to be created.
 type Node struct {

@@ -1,0 +1,104 @@
+// Package signals tells those who must look of a change, by a node that the same transaction sets.
+//
+// A watch on each record tells of everything, and costs the server one for each record and instance. Of what seldom changes, only
+// a few nodes are watched instead, each for many records: who changes one of these sets that node as well, whatever its version,
+// with the name of what has changed. So the event, and the node's data, come no later than the change can be read.
+package signals
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Signal is a node that is set to tell of a change.
+type Signal struct {
+	Path  string
+	About string // what has changed
+	// Make has the node be made if it does not exist. Otherwise nobody listens then.
+	Make bool
+}
+
+// OfJob is the signal that a job's own node has changed, or is gone.
+func OfJob(tree zkrec.Tree, job string) []Signal {
+	return []Signal{{Path: tree.Signal(zkrec.SignalOf(job)), About: job, Make: true}}
+}
+
+// Multi is zkconn.Conn.Multi together with signals. The change does not depend on them: a signal that cannot be given is left out, and
+// who listens finds the change when it looks without having been told.
+func Multi(ctx context.Context, conn *zkconn.Conn, of []Signal, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.Multi(ctx, ops...) })
+}
+
+// MultiOn is zkconn.Conn.MultiOn in the same way.
+func MultiOn(
+	ctx context.Context, conn *zkconn.Conn, path string, czxid int64, of []Signal, ops ...zkconn.Op,
+) ([]zkconn.Stat, error) {
+	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.MultiOn(ctx, path, czxid, ops...) })
+}
+
+func write(
+	ctx context.Context, conn *zkconn.Conn, of []Signal, ops []zkconn.Op, send func(ops []zkconn.Op) ([]zkconn.Stat, error),
+) ([]zkconn.Stat, error) {
+	for of = slices.Clone(of); ; {
+		all := slices.Clone(ops)
+		for _, s := range of { // last: if one is refused, nothing else is
+			all = append(all, zkconn.SetOp(s.Path, []byte(s.About), zkconn.AnyVersion))
+		}
+		stats, err := send(all)
+		at := refused(err, of)
+		switch {
+		case err == nil:
+			return stats[:len(ops)], nil
+		case at < 0:
+			return nil, err
+		}
+		if s := &of[at]; s.Make && errors.Is(err, zkconn.ErrNoNode) {
+			s.Make = false // once
+			if err := conn.EnsureRoot(ctx, s.Path); zkconn.IsUnknown(err) {
+				return nil, err
+			} else if err == nil {
+				continue
+			}
+		}
+		of = slices.Delete(of, at, at+1)
+	}
+}
+
+// refused is the index of the signal that has had a transaction refused, or -1.
+func refused(err error, of []Signal) int {
+	failed := (*zkconn.OpError)(nil)
+	if !errors.As(err, new(*zkconn.MultiError)) || !errors.As(err, &failed) {
+		return -1
+	}
+	return slices.IndexFunc(of, func(s Signal) bool { return s.Path == failed.Path })
+}
+
+// Prepare makes the signals of jobs that do not exist. One that cannot be made is left to those who need it.
+func Prepare(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) error {
+	if err := conn.EnsureRoot(ctx, tree.Changes()); err != nil {
+		return err
+	}
+	for {
+		names, _, err := conn.Children(ctx, tree.Changes())
+		var ops []zkconn.Op
+		for n := range zkrec.Signals {
+			if path := tree.Signal(n); !slices.Contains(names, path[len(tree.Changes())+1:]) {
+				ops = append(ops, zkconn.CreateOp(path, nil))
+			}
+		}
+		if err == nil && len(ops) > 0 {
+			_, err = conn.Multi(ctx, ops...)
+		}
+		switch {
+		case errors.Is(err, zkconn.ErrNodeExists): // another instance was faster
+		case zkconn.IsUnknown(err):
+			return err
+		default:
+			return nil
+		}
+	}
+}

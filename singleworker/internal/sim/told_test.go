@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// untold is a change of which its transaction has not told those who must look, by setting a node.
+type untold struct {
+	slot, path string
+	txn        *zkdev.Txn
+}
+
+// tells takes in an operation of a transaction. What tells of a change is in the same transaction, after it.
+func (l *ledger) tells(slot, node, rest string, txn *zkdev.Txn) {
+	if len(l.untold) > 0 && l.untold[0].txn.Zxid != txn.Zxid {
+		l.wantTold()
+	}
+	switch {
+	case txn.Op == zkdev.OpSetData && slices.ContainsFunc(l.untold, func(u untold) bool { return u.path == txn.Path }):
+		l.untold = slices.DeleteFunc(l.untold, func(u untold) bool { return u.path == txn.Path })
+	case txn.Op != zkdev.OpSetData && txn.Op != zkdev.OpDelete, !zkrec.IsJob(slot), node != rules.NodeJob, rest != "":
+	default:
+		l.untold = append(l.untold, untold{slot, l.tree.Signal(zkrec.SignalOf(slot)), txn})
+	}
+}
+
+// wantTold expects that no change is left of which nobody was told.
+func (l *ledger) wantTold() {
+	for _, u := range l.untold {
+		l.violatef(18, u.slot, u.txn.Time, "%v of %s by session %x does not set %s", u.txn.Op, u.txn.Path, u.txn.Session, u.path)
+	}
+	l.untold = nil
+}
+
+func declared(p *profile) { p.Declared = true }
+
+// unsignaled has changes of jobs set another node than their signals.
+func unsignaled(op zkdev.Op, path string, version int32) (string, int32) {
+	if root, _, is := strings.Cut(path, "/_changes/"); is && op == zkdev.OpSetData {
+		return root + "/_handlers", version
+	}
+	return path, version
+}

@@ -1,0 +1,102 @@
+package swtest_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
+)
+
+// watches is how many the server holds.
+func watches(t *testing.T, c *swtest.Cluster) (n int) {
+	t.Helper()
+	conn, err := c.Server.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "mntr"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	_, rest, found := strings.Cut(string(answer), "zk_watch_count\t")
+	if err == nil && found {
+		_, err = fmt.Sscan(rest, &n)
+	}
+	if err != nil || !found {
+		t.Fatalf("%v in %q", err, answer)
+	}
+	return n
+}
+
+// Each instance watches the owner records; of what else a slot has, it is told by nodes whose number does not grow with that of slots.
+func TestWatchesPerSlot(t *testing.T) {
+	t.Parallel()
+	const instances = 6
+	held := make(map[int]int)
+	for _, jobs := range []int{20, 120} {
+		synctest.Test(t, func(t *testing.T) {
+			c := swtest.New(t, swtest.Config{})
+			group(t, c, instances, jobs, "@yearly", working(time.Second))
+			time.Sleep(settled)
+			held[jobs] = watches(t, c)
+		})
+	}
+	const perInstance = zkrec.Signals + instances + 10
+	if perSlot := (held[120] - held[20]) / 100; perSlot > instances+2 || held[20] > 20*(instances+2)+perInstance*instances {
+		t.Errorf("%d watches per slot at %d instances; %v in all", perSlot, instances, held)
+	}
+}
+
+// A change of a job is heard by each instance, which reads the signal and the job.
+func TestReadsPerChange(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		const instances, jobs = 30, 90
+		group(t, c, instances, jobs, "@yearly", working(time.Second))
+		time.Sleep(settled)
+		signal, spec, others := make(map[string]int), make(map[string]int), 0
+		name := ""
+		c.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			job, is := c.Tree().Watched(r.Path)
+			_, signals := c.Tree().SignalAt(r.Path)
+			switch isSpec := is && r.Path == c.Tree().Job(job); {
+			case !strings.HasPrefix(r.Client, "i"):
+			case signals:
+				signal[r.Client]++
+			case isSpec && job == name:
+				spec[r.Client]++
+			case isSpec:
+				others++
+			}
+			return zkdev.Pass()
+		})
+		err := c.Operate(t.Context(), func(client *admin.Client) error {
+			names, err := client.Names(t.Context())
+			if err != nil {
+				return err
+			}
+			name = names[len(names)/2]
+			_, err = client.Pause(t.Context(), name, admin.PauseOptions{})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if len(signal) != instances || len(spec) != instances || others > 0 {
+			t.Errorf("%d instances read the signal, %d the job; %d other jobs were read", len(signal), len(spec), others)
+		}
+		for client, n := range spec {
+			if n != 1 || signal[client] != 1 {
+				t.Errorf("%s read the job %d times, and the signal %d times", client, n, signal[client])
+			}
+		}
+	})
+}
