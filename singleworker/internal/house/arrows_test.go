@@ -63,12 +63,16 @@ var forbidden = []arrow{
 		reason: "applications, operators and files describe a job alike; what they share pulls nothing in",
 	},
 	{
-		from: "singleworker/internal/lease", to: []string{outside},
+		from: "singleworker/internal/lease", to: []string{outside}, but: []string{"singleworker/internal/preference"},
 		reason: "the ownership protocol is arithmetic, checked without anything around it",
 	},
 	{
 		from: "singleworker/internal/lease", to: []string{"net/...", "os/...", "context", "sync/...", "log/..."},
 		reason: "the ownership protocol is a state machine: events and the time come in, actions go out",
+	},
+	{
+		from: "singleworker/internal/preference", to: []string{outside},
+		reason: "who comes first is arithmetic, of the protocol and of those who ask it for something",
 	},
 	{
 		from: "singleworker/internal/ticks", to: []string{outside},

@@ -2,10 +2,11 @@ package lease
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
 )
 
 // adopt takes the free slots that are this instance's to take. Every instance assigns all free slots
@@ -210,19 +211,8 @@ func (m *Machine) turn(now Instant, s *slot, to int, loads *tally) time.Duration
 }
 
 // rank orders the instances for a slot, and the slots for an instance, at random but alike everywhere.
-func (m *Machine) rank(k int, s *slot, loads *tally) uint64 { return mix(loads.hashes[k] ^ s.hash) }
-
-func hashOf(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	return mix(h.Sum64())
-}
-
-// mix is the finalizer of SplitMix64: each bit of the result depends on each bit of x.
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+func (m *Machine) rank(k int, s *slot, loads *tally) uint64 {
+	return preference.Of(loads.hashes[k], s.hash)
 }
 
 // shares are how many slots each instance should own, in all and of each group.

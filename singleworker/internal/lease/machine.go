@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
 )
 
 // The protocol's durations, as fractions of the granted session timeout. The
@@ -282,7 +284,7 @@ func (m *Machine) expired() {
 func (m *Machine) slotSet(ev SlotSet) {
 	s := m.slots[ev.Slot]
 	if s == nil {
-		s = &slot{id: ev.Slot, hash: hashOf(string(ev.Slot)), freeSince: never}
+		s = &slot{id: ev.Slot, hash: preference.Hash(string(ev.Slot)), freeSince: never}
 		m.slots[ev.Slot], m.byName = s, nil
 		m.markDirty(s)
 	}

@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/swjobs/singleworker/singleworker/internal/preference"
+
 // Deputy says how many other instances are to relieve the slot's owner before this one if it does not claim
 // a run that is due. They come in an order that differs from slot to slot. is is false if this instance may
 // not: it has the slot, nobody has, or it cannot take it.
@@ -22,7 +24,9 @@ func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 func (m *Machine) Changes() int { return m.changes }
 
 // preference is rank without a tally.
-func (m *Machine) preference(s *slot, sid string) uint64 { return mix(hashOf(sid) ^ s.hash) }
+func (m *Machine) preference(s *slot, sid string) uint64 {
+	return preference.Of(preference.Hash(sid), s.hash)
+}
 
 // Owner is the instance that the slot's record names, as it was last read, or "".
 func (m *Machine) Owner(id Slot) string {

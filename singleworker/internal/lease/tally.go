@@ -3,6 +3,8 @@ package lease
 import (
 	"cmp"
 	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
 )
 
 // ratio is a number of half slots divided by a weight: an instance's count plus
@@ -81,7 +83,7 @@ func (m *Machine) loads(now Instant) *tally {
 	slices.Sort(t.sids)
 	for k, sid := range t.sids {
 		t.at[sid] = k
-		t.hashes = append(t.hashes, hashOf(sid))
+		t.hashes = append(t.hashes, preference.Hash(sid))
 		t.weight = append(t.weight, m.weight(sid))
 		t.limits = append(t.limits, m.limit(sid))
 	}
