@@ -39,6 +39,7 @@ type past struct {
 	history    zkrec.History
 	historyErr error    // why the history cannot be read
 	able       []string // the instances that live and can run the job
+	hearers    []string // the incarnations to be told of requests
 }
 
 // readPasts is pasts with a check of the name, and retries. question is for
@@ -91,6 +92,7 @@ func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Insta
 		if sid := p.job.InstanceID; sid != "" {
 			p.able = slices.DeleteFunc(p.able, func(other string) bool { return other != sid })
 		}
+		p.hearers = hearersOf(slot.slot, slot.owner, p.able, live)
 		pasts[i] = p
 		return err
 	})

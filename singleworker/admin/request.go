@@ -9,10 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // ask is a request to the owner of a job, or to the owners of its shards, over
@@ -28,6 +30,7 @@ type ask struct {
 
 	target
 
+	asked  map[string][]string // slots, by the incarnations to be told
 	status JobStatus
 }
 
@@ -106,7 +109,7 @@ func (a *ask) once(ctx context.Context) error {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}
-	_, err = a.write(ctx, a.client, job.slot, job.stat, told, ops...)
+	_, err = a.write(ctx, a.client, job.slot, job.stat, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
 	return err
 }
 
@@ -140,6 +143,7 @@ func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec 
 func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 	var ops []zkconn.Op
 	idle := 0
+	a.asked = make(map[string][]string)
 	for i, slot := range pasts {
 		_, waits := inboxes[i].waiting[a.id]
 		if _, done := slot.manual(a.id); a.wrote && (waits || done) {
@@ -155,12 +159,33 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 			return nil, err
 		case request != nil:
 			ops = append(ops, inboxes[i].guard, zkconn.CreateOp(a.client.tree.Request(slot.slot, a.id), request.Encode()))
+			for _, incarnation := range slot.hearers {
+				a.asked[incarnation] = append(a.asked[incarnation], slot.slot)
+			}
 		}
 	}
 	if idle == len(pasts) {
 		return nil, fmt.Errorf("%w: nor is any of its %d %s", ErrNotRunning, len(pasts), partsName(pasts[0].slot))
 	}
 	return ops, nil
+}
+
+// hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's, and that of the first of the others that
+// can take the slot, which relieves an owner that does nothing. Who comes first may be another one by now, or be known by the instances not
+// to take slots at present. Then the owner alone hears of the request, and who becomes the owner, or the first of the others, reads it.
+func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]Instance) (incarnations []string) {
+	next, most := "", uint64(0)
+	for _, sid := range able {
+		if rank := preference.Of(preference.Hash(sid), preference.Hash(slot)); sid != owner.SID && (next == "" || rank > most) {
+			next, most = live[sid].Incarnation, rank
+		}
+	}
+	for _, incarnation := range []string{owner.Incarnation, next} {
+		if job.CheckNodeName(incarnation) == nil { // otherwise there is no such instance, or a record was made manually
+			incarnations = append(incarnations, incarnation)
+		}
+	}
+	return incarnations
 }
 
 // inbox holds the pending requests to the owner of a slot.

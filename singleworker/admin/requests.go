@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -148,7 +149,11 @@ func (w *cancellation) some(ctx context.Context, slot past) (more bool, err erro
 	if len(taken) == 0 {
 		return false, nil
 	}
-	_, err = c.conn.Multi(ctx, ops...)
+	told := make(map[string][]string)
+	for _, incarnation := range slot.hearers {
+		told[incarnation] = []string{slot.slot}
+	}
+	_, err = signals.Multi(ctx, c.conn, signals.OfRequests(c.tree, told), ops...)
 	if err == nil || zkconn.IsUnknown(err) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

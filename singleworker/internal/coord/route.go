@@ -67,6 +67,10 @@ func (c *Coordinator) route(path string) {
 		c.catalog.Signals.Hear(n)
 		return
 	}
+	if path == tree.AskedOf(c.member.Self().Incarnation) {
+		c.journal.Signal.Hear()
+		return
+	}
 	slot, ok := tree.Watched(path)
 	if !ok {
 		return
@@ -74,9 +78,6 @@ func (c *Coordinator) route(path string) {
 	switch path {
 	case tree.Alive(slot):
 		c.owner.Look(slot)
-	case tree.Requests(slot):
-		c.journal.ReadRequests(slot)
-		c.deputy.Requested(slot)
 	case tree.Tick(slot):
 		c.keeper.TickChanged(slot)
 		c.journal.Gates.Changed(slot)
@@ -119,14 +120,9 @@ func (h handler) Handle(n session.Notice) {
 		h.owner.Look(n.Slot)
 		h.journal.Advance(n.Slot)
 	case catalog.Changed:
-		if n.Spec || !h.catalog.Current(n.Job) {
-			h.overdue.Changed(n.Job)
-			h.removal.Changed(n.Job)
-			h.parts.Changed(n.Job)
-			h.journal.SpecChanged(n.Job)
-		}
-		h.deputy.Changed(n.Job, n.Spec)
-		h.keeper.Keep(n.Job)
+		h.changed(n)
+	case journal.Asked:
+		h.deputy.Asked(n.Slots)
 	case journal.Claimed:
 		h.deputy.Claimed(n.Late)
 		h.health.latest.Claimed = h.loop.Now()
@@ -145,4 +141,16 @@ func (h handler) Handle(n session.Notice) {
 	default:
 		panic(fmt.Sprintf("coord: notice %T is not routed", n)) // a room tells what nobody hears
 	}
+}
+
+// changed passes on that a job was read again.
+func (c *Coordinator) changed(n catalog.Changed) {
+	if n.Spec || !c.catalog.Current(n.Job) {
+		c.overdue.Changed(n.Job)
+		c.removal.Changed(n.Job)
+		c.parts.Changed(n.Job)
+		c.journal.SpecChanged(n.Job)
+	}
+	c.deputy.Changed(n.Job, n.Spec)
+	c.keeper.Keep(n.Job)
 }

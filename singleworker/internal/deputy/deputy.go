@@ -38,9 +38,8 @@ type Deputy struct {
 	pace   pace
 	claims map[string]zkconn.Stat // by instance: of the tick record that it was last seen to have changed
 
-	latest time.Time      // that now has been
-	asked  map[string]int // by slot: the connection in which the requests for its owner are watched
-	state  [2]int         // of the protocol, and the connection, when Sync last looked for slots to watch
+	latest time.Time // that now has been
+	asked  requests
 }
 
 // watched is a slot that is looked at when its next run is overdue.
@@ -64,7 +63,7 @@ func New(
 ) *Deputy {
 	return &Deputy{
 		loop: loop, member: m, catalog: c, owner: o, journal: j, pace: pace{least: grace},
-		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat), asked: make(map[string]int),
+		slots: make(map[string]*watched), claims: make(map[string]zkconn.Stat), asked: requests{read: make(map[string]bool)},
 	}
 }
 
@@ -95,7 +94,7 @@ func (d *Deputy) Watch(slot string) {
 	}
 	job := d.jobOf(slot)
 	if job == nil {
-		delete(d.asked, slot)
+		delete(d.asked.read, slot)
 	}
 	if job == nil || d.owner.Owned(slot) != nil {
 		if w := d.slots[slot]; w != nil {

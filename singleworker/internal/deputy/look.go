@@ -43,6 +43,11 @@ func (d *Deputy) read(looks []*look) {
 			reads = append(reads, catalog.ReadsOfGate(d.loop.Tree, first)...)
 		}
 	}
+	rest, manual := len(reads), make([][]ticks.Request, len(looks))
+	for i, l := range looks {
+		manual[i] = l.w.manual
+		reads = append(reads, l.readsOfManual(d)...)
+	}
 	d.loop.Read(reads, func(results []zkconn.ReadResult) {
 		for i, l := range looks {
 			if l.stat, l.err = results[i].Stat, results[i].Err; l.err == nil {
@@ -51,6 +56,8 @@ func (d *Deputy) read(looks []*look) {
 			if first, waits := l.job.WaitsFor(l.w.slot); waits { // if it cannot be read, the slot waits
 				l.gate, _ = catalog.ParseGate(d.loop.Tree, first, results[gates[first]:])
 			}
+			l.takeManual(manual[i], results[rest:])
+			rest += len(manual[i])
 		}
 		now := d.loop.Now()
 		d.pace.saw(now, now-asked)

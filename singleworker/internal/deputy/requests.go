@@ -1,24 +1,44 @@
 package deputy
 
 import (
+	"errors"
+	"slices"
+	"time"
+
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// An operator's request comes at no known time, so the first deputy of a slot watches the requests for its owner.
+// An operator's request comes at no known time, so who asks tells the first deputy of a slot as well as its owner. Who has become the first
+// deputy reads what was asked before.
 
-// Sync watches the requests for the owners of slots whose first deputy this instance has become.
+// requests are those for owners that this instance has read as a deputy.
+type requests struct {
+	read    map[string]bool // by slot
+	changes int             // of the protocol, when Sync last looked for slots whose requests are to be read
+	again   time.Duration   // Mono: when all are read although nothing tells
+}
+
+// forget has them be read again.
+func (r *requests) forget() { r.read, r.changes = make(map[string]bool), -1 }
+
+// Sync reads the requests for the owners of slots whose first deputy this instance has become.
 func (d *Deputy) Sync() {
 	d.lookSooner()
-	state := [2]int{d.owner.Changes(), d.loop.Attempt()}
-	if d.pace.least < 0 || state == d.state {
+	if now := d.loop.Now(); now >= d.asked.again {
+		d.asked.forget()
+		d.asked.again = d.loop.NextLook()
+	}
+	changes := d.owner.Changes()
+	if d.pace.least < 0 || changes == d.asked.changes {
 		return
 	}
-	d.state = state
+	d.asked.changes = changes
 	d.catalog.Jobs(func(job *catalog.Job) {
 		for _, slot := range job.Slots {
-			if d.asked[slot] != d.loop.Attempt() && d.isFirst(slot) {
+			if !d.asked.read[slot] && d.isFirst(slot) {
 				d.readManual(slot)
 			}
 		}
@@ -30,20 +50,25 @@ func (d *Deputy) isFirst(slot string) bool {
 	return is && rank == 0
 }
 
-// Requested follows the requests for the owner of a slot, which have changed.
-func (d *Deputy) Requested(slot string) {
-	if delete(d.asked, slot); d.pace.least >= 0 && d.isFirst(slot) {
-		d.readManual(slot)
+// Asked follows the requests for the owners of slots, which have changed: of all, if none is named.
+func (d *Deputy) Asked(slots []string) {
+	if slots == nil {
+		d.asked.forget()
+		d.Sync()
+	}
+	for _, slot := range slots {
+		if delete(d.asked.read, slot); d.pace.least >= 0 && d.isFirst(slot) {
+			d.readManual(slot)
+		}
 	}
 }
 
 func (d *Deputy) readManual(slot string) {
-	attempt := d.loop.Attempt()
-	d.asked[slot] = attempt
-	owner.ReadManual(d.loop, slot, true, func(requests []ticks.Request, err error) {
+	d.asked.read[slot] = true
+	owner.ReadManual(d.loop, slot, func(requests []ticks.Request, err error) {
 		if err != nil {
-			delete(d.asked, slot)
-			d.state = [2]int{}
+			delete(d.asked.read, slot)
+			d.asked.changes = -1
 			return
 		}
 		if len(requests) == 0 && d.slots[slot] == nil || d.jobOf(slot) == nil {
@@ -54,4 +79,24 @@ func (d *Deputy) readManual(slot string) {
 			d.putDue(w, d.now())
 		}
 	})
+}
+
+// readsOfManual lists what is read to learn which of the known requests still wait: nobody tells when they are done.
+func (l *look) readsOfManual(d *Deputy) (reads []zkconn.Read) {
+	for _, r := range l.w.manual {
+		reads = append(reads, zkconn.Read{Path: d.loop.Tree.Request(l.w.slot, r.ID)})
+	}
+	return reads
+}
+
+// takeManual takes in what was read of them.
+func (l *look) takeManual(known []ticks.Request, results []zkconn.ReadResult) {
+	for i, r := range known {
+		switch err := results[i].Err; {
+		case errors.Is(err, zkconn.ErrNoNode):
+			l.w.manual = slices.DeleteFunc(slices.Clone(l.w.manual), func(other ticks.Request) bool { return other.ID == r.ID })
+		case err != nil:
+			l.err = err
+		}
+	}
 }

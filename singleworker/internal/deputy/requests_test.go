@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // An owner that claims nothing is relieved of a job that is due at noon when somebody asks for a run, whatever has happened to its deputy,
@@ -20,6 +22,13 @@ func TestRequestsForALazyOwnerAreSeen(t *testing.T) {
 			b.Client.Disconnect()
 			roomtest.Pass(2 * roomtest.SyncPeriod)
 			ask(g)
+		},
+		"the deputy had no connection when somebody asked": func(g *roomtest.Group, b *instance) {
+			b.Client.Partition()
+			roomtest.Pass(time.Second)
+			ask(g)
+			roomtest.Pass(time.Second)
+			b.Client.Heal()
 		},
 		"the deputy could not run the job when somebody asked": func(g *roomtest.Group, _ *instance) {
 			everywhere := g.Spec()
@@ -56,4 +65,58 @@ func TestRequestsForALazyOwnerAreSeen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that is done is of no concern any more, although nobody tells the deputy.
+func TestDeputyForgetsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		g.Submit("job")
+		start(g, "a", nil)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		start(g, "b", nil)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		data, _, _ := g.Get(g.Tree.Alive("job"))
+		holder, err := zkrec.ParseOwner(data)
+		if err != nil {
+			g.T.Fatal(err)
+		}
+		read := 0
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client != holder.SID && r.Path == g.Tree.Request("job", "q1") {
+				read++
+			}
+			return zkdev.Pass()
+		})
+		g.OnMulti(g.Tree.Tick("job"), zkdev.Delay(grace/2))
+		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+		roomtest.Pass(2 * time.Minute)
+		if r := recordOf(g, "job"); r.SID != holder.SID || read == 0 || read > 4 {
+			g.T.Errorf("the last run is %+v, and the deputy of %s has read the request %d times", r.Run, holder.SID, read)
+		}
+		was := read
+		roomtest.Pass(10 * time.Minute)
+		if read != was {
+			g.T.Errorf("the deputy has read a request that is done %d times more", read-was)
+		}
+	})
+}
+
+// The first deputy looks for requests of which nobody tells, too, within 60 sync periods.
+func TestRequestForALazyOwnerOfWhichNobodyTells(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		g.SubmitSpec("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 0 12 * * ?"}, Since: roomtest.Midnight.UnixMilli()})
+		start(g, "a", func(string) time.Duration { return never })
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		start(g, "b", nil)
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		g.Multi(zkconn.CreateOp(g.Tree.Request("job", "q1"), zkrec.Request{Kind: zkrec.RequestRun, At: time.Now()}.Encode()))
+		roomtest.Pass(62 * roomtest.SyncPeriod)
+		if r := recordOf(g, "job"); r.Manual != "q1" || r.SID != "b" {
+			g.T.Errorf("the last run is %+v, want q1, by b", r.Run)
+		}
+	})
 }

@@ -50,11 +50,6 @@ func newInstance(g *roomtest.Group, name string, late func(slot string) time.Dur
 	i.deputy = deputy.New(i.Loop.Loop, i.Member, i.Catalog, i.Owner, i.Journal, g.Grace)
 	i.Add(roomtest.Room{
 		Joined: i.deputy.Joined, Sync: i.deputy.Sync,
-		Changed: func(path string) {
-			if slot, _ := i.Tree.Watched(path); path == i.Tree.Requests(slot) {
-				i.deputy.Requested(slot)
-			}
-		},
 		Turn: func() {
 			i.claim()
 			if i.Joined() {
@@ -65,6 +60,8 @@ func newInstance(g *roomtest.Group, name string, late func(slot string) time.Dur
 			switch n := n.(type) {
 			case catalog.Changed:
 				i.deputy.Changed(n.Job, n.Spec)
+			case journal.Asked:
+				i.deputy.Asked(n.Slots)
 			case journal.Claimed:
 				i.deputy.Claimed(n.Late)
 			case owner.Gained:
@@ -132,6 +129,7 @@ func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
 				i.refused[slot] = i.Now()
 				return
 			}
+			i.Forget(slot, c.Plan.Request)
 			if c.Plan.Opens {
 				i.busy[slot] = true
 				end := ticks.End(*o.Job, *current, ticks.Outcome{State: zkrec.RunOK, Ended: i.Clock.Wall()})

@@ -72,7 +72,8 @@ type Journal struct {
 
 	nodes nodes
 
-	Gates *Gates
+	Gates  *Gates
+	Signal *Signal
 	// Agenda says which slots a sync looks at.
 	Agenda *agenda.Agenda[*node]
 }
@@ -96,6 +97,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owne
 	}
 	j.Agenda = j.nodes.agenda
 	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}
+	j.Signal = newSignal(j, m.Self().Incarnation)
 	return j
 }
 
@@ -156,11 +158,9 @@ func (j *Journal) Lost(slot string, cause error) {
 // deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
+	j.Signal.Joined(nil) // which has the requests read again
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes.bySlot)) {
 		n := j.nodes.bySlot[slot]
-		if n.own != nil {
-			n.own.requests.nextLook = 0
-		}
 		n.known = false
 		j.nodes.agenda.Wake(n)
 		j.advance(n)

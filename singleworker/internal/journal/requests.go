@@ -3,10 +3,12 @@ package journal
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -19,7 +21,7 @@ type requests struct {
 	done    map[string]bool // removed, although a pending read may still show them
 	reading session.OnePerTime
 	crowded bool // more wait than are read at a time, which was logged
-	// nextLook is, on Mono, when the sync reads them although no watch says so.
+	// nextLook is, on Mono, when the sync reads them although nothing says so.
 	nextLook time.Duration
 }
 
@@ -32,6 +34,36 @@ func (r *requests) remove(id string) {
 	r.list = slices.DeleteFunc(slices.Clone(r.list), func(r ticks.Request) bool { return r.ID == id })
 }
 
+// Asked tells that requests for the owners of slots may have changed: of all slots, if none is named.
+type Asked struct{ Slots []string }
+
+// Signal tells of requests, to this instance alone. So nodes of requests are not watched.
+type Signal struct {
+	*session.Listener
+
+	journal *Journal
+}
+
+func newSignal(j *Journal, incarnation string) *Signal {
+	s := &Signal{journal: j}
+	s.Listener = session.Listen(j.loop, zkconn.CreateEphemeralOp(j.loop.Tree.AskedOf(incarnation), nil), s.told)
+	return s
+}
+
+// told reads the requests of which the signal tells.
+func (s *Signal) told(about string) {
+	slots := signals.Slots(about)
+	for _, slot := range slots {
+		s.journal.ReadRequests(slot)
+	}
+	if slots == nil {
+		for _, slot := range slices.Sorted(maps.Keys(s.journal.nodes.bySlot)) {
+			s.journal.ReadRequests(slot)
+		}
+	}
+	s.journal.loop.Tell(Asked{slots})
+}
+
 // ReadRequests finds out what operators request of an owned slot.
 func (j *Journal) ReadRequests(slot string) {
 	own := j.nodes.owned(slot)
@@ -39,7 +71,7 @@ func (j *Journal) ReadRequests(slot string) {
 		return
 	}
 	r := requestsReading{j, slot, own}
-	list := zkconn.Read{Path: j.loop.Tree.Requests(slot), Children: true, Watch: true}
+	list := zkconn.Read{Path: j.loop.Tree.Requests(slot), Children: true}
 	j.loop.Read([]zkconn.Read{list}, func(results []zkconn.ReadResult) {
 		if err := results[0].Err; err != nil {
 			r.done(nil, err)
@@ -131,7 +163,7 @@ func (r requestsReading) done(list []ticks.Request, err error) {
 		r.own.requests.nextLook = r.loop.NextLook()
 	case errors.Is(err, zkconn.ErrNoNode):
 		r.requested(r.slot, r.own, nil)
-		r.catalog.Repair(r.slot) // the next sync then sets a watch
+		r.catalog.Repair(r.slot)
 	case errors.Is(err, zkconn.ErrDenied):
 		if !r.own.requests.known {
 			r.loop.Log.Warn("requests cannot be read: the job runs without them", "job", r.slot, "err", err)
@@ -173,6 +205,9 @@ func (j *Journal) requestDone(slot, id string) {
 		own.requests.done = make(map[string]bool)
 	}
 	own.requests.done[id] = true
+	if own.requests.crowded {
+		j.ReadRequests(slot) // others have waited to be read
+	}
 }
 
 // Drop removes a request that is done, or pointless. It may be called by anybody and does not block.

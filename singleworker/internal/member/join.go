@@ -43,7 +43,7 @@ func (e *Entry) Prepare(ctx context.Context) error {
 	if err := signals.Prepare(ctx, conn, tree); err != nil {
 		return err
 	}
-	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Changes(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
+	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
 // Appear creates the ephemeral node, which makes this instance part of the group, and returns what it

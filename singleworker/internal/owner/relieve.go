@@ -44,7 +44,7 @@ func (o *Owner) relieve(a lease.Take) {
 			r.refuse(made.Err)
 			return
 		}
-		ReadManual(o.loop, slot, false, func(requests []ticks.Request, err error) {
+		ReadManual(o.loop, slot, func(requests []ticks.Request, err error) {
 			if err != nil {
 				o.loop.Log.Debug("requests not read", "job", slot, "err", err) // a tick may be due
 			}

@@ -10,9 +10,9 @@ import (
 )
 
 // ReadManual reads the manual runs that wait for a slot's owner, without those that are unreadable: the oldest MaxRequests.
-// They are dated by ZooKeeper's clock. If watch is set, it watches for others. done is called on the loop.
-func ReadManual(l *session.Loop, slot string, watch bool, done func([]ticks.Request, error)) {
-	list := zkconn.Read{Path: l.Tree.Requests(slot), Children: true, Watch: watch}
+// They are dated by ZooKeeper's clock. done is called on the loop.
+func ReadManual(l *session.Loop, slot string, done func([]ticks.Request, error)) {
+	list := zkconn.Read{Path: l.Tree.Requests(slot), Children: true}
 	l.Read([]zkconn.Read{list}, func(results []zkconn.ReadResult) {
 		if err := results[0].Err; err != nil {
 			done(nil, err)

@@ -91,14 +91,29 @@ func (g *Group) Multi(ops ...zkconn.Op) {
 	}
 }
 
+// asked is what tells all instances that something was asked of the owner of the job.
+func (g *Group) asked() (ops []zkconn.Op) {
+	incarnations, _, err := g.Editor.Children(g.T.Context(), g.Tree.Asked())
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	for _, incarnation := range incarnations {
+		ops = append(ops, zkconn.SetOp(g.Tree.AskedOf(incarnation), []byte("job"), zkconn.AnyVersion))
+	}
+	return ops
+}
+
 // Set overwrites a node, whatever its version. If it is a job's own, its instances are told.
 func (g *Group) Set(path string, data []byte) {
 	g.T.Helper()
 	g.Multi(append([]zkconn.Op{zkconn.SetOp(path, data, zkconn.AnyVersion)}, g.signal(path)...)...)
 }
 
-// signal is what tells instances that a node has changed, or is gone, if it is a job's own.
+// signal is what tells instances that a node has changed, or is gone, if it is a job's own, or a request.
 func (g *Group) signal(path string) (ops []zkconn.Op) {
+	if strings.HasPrefix(path, g.Tree.Requests("job")+"/") {
+		return g.asked()
+	}
 	if job, is := g.Tree.Watched(path); is && path == g.Tree.Job(job) {
 		for _, s := range signals.OfJob(g.Tree, job) {
 			ops = append(ops, zkconn.SetOp(s.Path, []byte(s.About), zkconn.AnyVersion))
@@ -191,7 +206,7 @@ func (g *Group) Cancel() []zkconn.Op {
 func (g *Group) Ask(id string, r zkrec.Request) {
 	g.T.Helper()
 	r.At = time.Now()
-	g.Multi(zkconn.CreateOp(g.Tree.Request("job", id), r.Encode()))
+	g.Multi(append([]zkconn.Op{zkconn.CreateOp(g.Tree.Request("job", id), r.Encode())}, g.asked()...)...)
 }
 
 // Records reads the job's tick and history nodes.

@@ -139,8 +139,8 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 		Joined: r.Journal.Joined, Handle: r.routeToJournal,
 		Changed: func(path string) {
 			switch slot, _ := r.Tree.Watched(path); path {
-			case r.Tree.Requests(slot):
-				r.Journal.ReadRequests(slot)
+			case r.Tree.AskedOf(r.Member.Self().Incarnation):
+				r.Journal.Signal.Hear()
 			case r.Tree.Tick(slot):
 				r.Journal.Gates.Changed(slot)
 			}

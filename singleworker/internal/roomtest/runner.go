@@ -70,6 +70,21 @@ func (r *Runner) Requested(slot string, requests []ticks.Request) {
 	defer r.Unlock()
 	r.note(slot, requests)
 	r.Announced++
+	r.setRequests(slot, requests)
+}
+
+func (r *Runner) setRequests(slot string, requests []ticks.Request) {
+	if o, owned := r.Owned[slot]; owned {
+		o.Requests = requests
+		r.Owned[slot] = o
+	}
+}
+
+// Forget drops a request that is done, as a runner does.
+func (r *Runner) Forget(slot, id string) {
+	r.Lock()
+	defer r.Unlock()
+	r.setRequests(slot, slices.DeleteFunc(slices.Clone(r.Owned[slot].Requests), func(request ticks.Request) bool { return request.ID == id }))
 }
 
 func (r *Runner) note(slot string, requests []ticks.Request) {

@@ -8,7 +8,9 @@ package signals
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -25,6 +27,29 @@ type Signal struct {
 // OfJob is the signal that a job's own node has changed, or is gone.
 func OfJob(tree zkrec.Tree, job string) []Signal {
 	return []Signal{{Path: tree.Signal(zkrec.SignalOf(job)), About: job, Make: true}}
+}
+
+// maxNames is how many slots are named at most; all are read if there are more.
+const maxNames = 16
+
+// OfRequests is the signals that something was asked of slots, by the incarnations that are to look.
+func OfRequests(tree zkrec.Tree, slots map[string][]string) (of []Signal) {
+	for _, incarnation := range slices.Sorted(maps.Keys(slots)) {
+		s := Signal{Path: tree.AskedOf(incarnation)}
+		if names := slots[incarnation]; len(names) <= maxNames {
+			s.About = strings.Join(names, "\n")
+		}
+		of = append(of, s)
+	}
+	return of
+}
+
+// Slots is what a signal of requests names; nil if it may be any.
+func Slots(about string) []string {
+	if about == "" {
+		return nil
+	}
+	return strings.Split(about, "\n")
 }
 
 // Multi is zkconn.Conn.Multi together with signals. The change does not depend on them: a signal that cannot be given is left out, and
@@ -77,10 +102,13 @@ func refused(err error, of []Signal) int {
 	return slices.IndexFunc(of, func(s Signal) bool { return s.Path == failed.Path })
 }
 
-// Prepare makes the signals of jobs that do not exist. One that cannot be made is left to those who need it.
+// Prepare makes the signals of jobs that do not exist, and the parent of those of requests. One that cannot be made is left to those
+// who need it.
 func Prepare(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) error {
-	if err := conn.EnsureRoot(ctx, tree.Changes()); err != nil {
-		return err
+	for _, root := range []string{tree.Asked(), tree.Changes()} {
+		if err := conn.EnsureRoot(ctx, root); err != nil {
+			return err
+		}
 	}
 	for {
 		names, _, err := conn.Children(ctx, tree.Changes())

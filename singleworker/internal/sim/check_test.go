@@ -186,6 +186,7 @@ type ledger struct {
 	clocksMayBeOff bool
 	endless        map[string]bool // by id, the runs of jobs that always run
 	untold         []untold
+	listening      map[string]time.Time // by path, since when incarnations hear of requests
 }
 
 // counts is how much there was to check.
@@ -224,7 +225,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
-		offsets: make(map[string][]offset), over: make(map[string][]time.Time),
+		offsets: make(map[string][]offset), listening: make(map[string]time.Time), over: make(map[string][]time.Time),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {

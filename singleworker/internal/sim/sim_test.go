@@ -109,7 +109,8 @@ var (
 //  17. no run is ended because its owner has lost the lease, as long as the owner has heard, of a heartbeat that it sent less than 0.75
 //     sessions ago, that the lease holds. A clock that is set ahead makes that time shorter, but then ZooKeeper is asked, and the runs
 //     have a quarter of a second until the answer must be there;
-//  18. each change of a job's own node, and its deletion, sets the job's signal in the same transaction.
+//  18. each change of a job's own node, and its deletion, sets the job's signal in the same transaction. A request sets that of the owner,
+//     unless it has only just become the owner or begun to listen.
 //
 // What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
 // virtual times, are always the same as long as the group answers at the same times. A seed that failed fails again nearly

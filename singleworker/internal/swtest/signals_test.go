@@ -49,8 +49,9 @@ func TestWatchesPerSlot(t *testing.T) {
 			held[jobs] = watches(t, c)
 		})
 	}
+	t.Logf("watches by jobs, of %d instances: %v", instances, held)
 	const perInstance = zkrec.Signals + instances + 10
-	if perSlot := (held[120] - held[20]) / 100; perSlot > instances+2 || held[20] > 20*(instances+2)+perInstance*instances {
+	if perSlot := (held[120] - held[20]) / 100; perSlot > instances || held[20] > 20*instances+perInstance*instances {
 		t.Errorf("%d watches per slot at %d instances; %v in all", perSlot, instances, held)
 	}
 }
@@ -98,5 +99,61 @@ func TestReadsPerChange(t *testing.T) {
 				t.Errorf("%s read the job %d times, and the signal %d times", client, n, signal[client])
 			}
 		}
+	})
+}
+
+// A request is told to the owner of the slot, and to the instance that comes next, by the protocol: these two read it, and nobody else.
+func TestRequestIsReadByTwo(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		const instances, jobs = 12, 36
+		group(t, c, instances, jobs, "@yearly", working(time.Second))
+		time.Sleep(settled)
+		told, read := make(map[string]int), make(map[string]map[string]bool)
+		c.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if strings.HasPrefix(r.Path, c.Tree().Asked()+"/") && strings.HasPrefix(r.Client, "i") {
+				told[r.Client]++
+			}
+			return zkdev.Pass()
+		})
+		c.Server.ControlKeep(zkdev.OpGetChildren, func(r *zkdev.Request) zkdev.Action {
+			if slot, is := c.Tree().Watched(r.Path); is && r.Path == c.Tree().Requests(slot) && strings.HasPrefix(r.Client, "i") {
+				if read[slot] == nil {
+					read[slot] = make(map[string]bool)
+				}
+				name, _, _ := strings.Cut(r.Client, "#")
+				read[slot][name] = true
+			}
+			return zkdev.Pass()
+		})
+		owners := c.Owners()
+		err := c.Operate(t.Context(), func(client *admin.Client) error {
+			for k := range jobs {
+				if _, err := client.Trigger(t.Context(), fmt.Sprintf("job%d", k), admin.TriggerOptions{}); err != nil {
+					return err
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		signals := 0
+		for _, n := range told {
+			signals += n
+		}
+		if len(read) != jobs || signals != 2*jobs {
+			t.Errorf("requests of %d jobs were read, and %d signals; want %d, %d", len(read), signals, jobs, 2*jobs)
+		}
+		for job, by := range read {
+			if len(by) != 2 || !by[owners[job]] {
+				t.Errorf("requests of %s were read by %v; its owner is %s", job, by, owners[job])
+			}
+		}
+		if runs := c.Runs(); len(runs) != jobs {
+			t.Errorf("%d runs, want %d", len(runs), jobs)
+		}
+		pass(t, c)
 	})
 }

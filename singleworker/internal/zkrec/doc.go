@@ -18,6 +18,7 @@
 //	  _instances/{sid}            ephemeral: one running instance
 //	  _life/{incarnation}         ephemeral: its sign of life, decimal Unix milliseconds
 //	  _changes/{n}                the job of part n whose node was changed, or deleted, last
+//	  _asked/{incarnation}        ephemeral: the slots of which something was last asked of it
 //	  _handlers/{hash}            the handlers of the instances that name the hash, one per line
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
 //	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host

@@ -199,6 +199,7 @@ func TestPathsAreAsEver(t *testing.T) {
 	add("HandlerList", tree.HandlerList("4f2eb64a9ea7775d"))
 	add("Changes", tree.Changes())
 	add("Signal", tree.Signal(zkrec.SignalOf("daily stats")))
+	add("AskedOf", tree.AskedOf("4711"))
 	add("Orders", tree.Orders())
 	add("Order", tree.Order("host-7"))
 	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Job: job.Job{Schedule: "@daily"}}) {

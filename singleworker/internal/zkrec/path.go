@@ -17,6 +17,7 @@ const (
 	excludedNode  = job.Reserved + "excluded"
 	lifeNode      = job.Reserved + "life"
 	changesNode   = job.Reserved + "changes"
+	askedNode     = job.Reserved + "asked"
 	registerNode  = "register"
 	aliveNode     = "alive"
 	tickNode      = "tick"
@@ -199,6 +200,13 @@ func (t Tree) SignalAt(path string) (n int, ok bool) {
 	n, err := strconv.Atoi(name)
 	return n, below && err == nil && n >= 0 && n < Signals
 }
+
+// Asked is the parent of the signals of requests.
+func (t Tree) Asked() string { return t.root + "/" + askedNode }
+
+// AskedOf is set, with the names of the slots, one per line, by each transaction that asks something of an incarnation of an instance as the owner of
+// slots, or as the one that comes next, or that withdraws what was asked. It is that one's ephemeral node.
+func (t Tree) AskedOf(incarnation string) string { return t.Asked() + "/" + incarnation }
 
 // Node is a node to be created.
 type Node struct {
