@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,17 +34,28 @@ func together(n int) (names []string, other string) {
 
 // readings counts the jobs' own nodes that an instance has read since the last call, by job.
 func readings(g *roomtest.Group, client string) func() map[string]int {
+	var mu sync.Mutex
 	counts := make(map[string]int)
 	g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+		mu.Lock()
+		defer mu.Unlock()
 		if job, is := g.Tree.Watched(r.Path); r.Client == client && is && r.Path == g.Tree.Job(job) {
 			counts[job]++
 		}
 		return zkdev.Pass()
 	})
 	return func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
 		defer clear(counts)
 		return maps.Clone(counts)
 	}
+}
+
+// scheduleOf is a job's, as an instance knows it.
+func scheduleOf(r *roomtest.Rooms, job string) (schedule string) {
+	r.Do(func() { schedule = r.Catalog.JobOf(job).Spec.Job.Schedule })
+	return schedule
 }
 
 // change sets a job's schedule, and what tells of it to what is given.
@@ -88,11 +100,11 @@ func TestWhatASignalTells(t *testing.T) {
 				if got := read(); !maps.Equal(got, test.want) {
 					g.T.Errorf("read %v, want %v", got, test.want)
 				}
-				if known := a.Catalog.JobOf(names[0]).Spec.Job.Schedule; (known == "@daily") != (test.want[names[0]] > 0) {
+				if known := scheduleOf(a, names[0]); (known == "@daily") != (test.want[names[0]] > 0) {
 					g.T.Errorf("knows %q", known)
 				}
 				change(g, names[0], "@hourly", names[0])
-				if got := read(); !maps.Equal(got, map[string]int{names[0]: 1}) || a.Catalog.JobOf(names[0]).Spec.Job.Schedule != "@hourly" {
+				if got := read(); !maps.Equal(got, map[string]int{names[0]: 1}) || scheduleOf(a, names[0]) != "@hourly" {
 					g.T.Errorf("read %v after the next change", got)
 				}
 			})
@@ -131,8 +143,8 @@ func TestManyChangesAtOnce(t *testing.T) {
 			g.T.Errorf("then read %v, want each job once more", got)
 		}
 		for k, name := range names {
-			if want := fmt.Sprintf("%d 0 0 * * ?", schedules-2+k); a.Catalog.JobOf(name).Spec.Job.Schedule != want {
-				g.T.Errorf("%s has %q, want %q", name, a.Catalog.JobOf(name).Spec.Job.Schedule, want)
+			if want := fmt.Sprintf("%d 0 0 * * ?", schedules-2+k); scheduleOf(a, name) != want {
+				g.T.Errorf("%s has %q, want %q", name, scheduleOf(a, name), want)
 			}
 		}
 	})
@@ -163,13 +175,13 @@ func TestSignalIsMadeAgain(t *testing.T) {
 				g.Multi(ops...)
 				roomtest.Pass(time.Millisecond)
 				g.WantNodes(true, signal)
-				if known := a.Catalog.JobOf(names[0]).Spec.Job.Schedule; known != "@daily" {
+				if known := scheduleOf(a, names[0]); known != "@daily" {
 					g.T.Errorf("knows %q", known)
 				}
 				change(g, names[0], "@hourly", names[0])
 				change(g, other, "@hourly", other)
 				for _, name := range []string{names[0], other} {
-					if known := a.Catalog.JobOf(name).Spec.Job.Schedule; known != "@hourly" {
+					if known := scheduleOf(a, name); known != "@hourly" {
 						g.T.Errorf("%s has %q, want what was told", name, known)
 					}
 				}
@@ -191,7 +203,7 @@ func TestAnotherSignalOfThePath(t *testing.T) {
 		g.Multi(zkconn.SetOp(g.Tree.Job(names[0]), []byte("@daily"), zkconn.AnyVersion), zkconn.DeleteOp(signal, zkconn.AnyVersion),
 			zkconn.CreateOp(signal, nil), zkconn.SetOp(signal, []byte(names[1]), zkconn.AnyVersion))
 		roomtest.Pass(time.Millisecond)
-		if known := a.Catalog.JobOf(names[0]).Spec.Job.Schedule; known != "@daily" {
+		if known := scheduleOf(a, names[0]); known != "@daily" {
 			g.T.Errorf("knows %q", known)
 		}
 	})
@@ -220,7 +232,7 @@ func TestSignalsThatMayNotBeRead(t *testing.T) {
 		}
 		change(g, "job", "@daily", "job")
 		roomtest.Pass(roomtest.SyncPeriod)
-		if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@daily" {
+		if known := scheduleOf(a, "job"); known != "@daily" {
 			g.T.Errorf("knows %q after a sync period", known)
 		}
 		if log := a.Log.String(); strings.Count(log, "not told of changes") != 1 {
@@ -234,7 +246,7 @@ func TestSignalsThatMayNotBeRead(t *testing.T) {
 			g.T.Errorf("read %v, want nothing until it is told", got)
 		}
 		change(g, "job", "@hourly", "job")
-		if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@hourly" {
+		if known := scheduleOf(a, "job"); known != "@hourly" {
 			g.T.Errorf("knows %q when it was told", known)
 		}
 	})
@@ -248,11 +260,11 @@ func TestChangeOfWhichNobodyTells(t *testing.T) {
 		a := start(g)
 		change(g, "job", "@daily")
 		roomtest.Pass(20 * roomtest.SyncPeriod)
-		if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known == "@daily" {
+		if known := scheduleOf(a, "job"); known == "@daily" {
 			g.T.Error("seen although nobody told: this test shows nothing")
 		}
 		roomtest.Pass(42 * roomtest.SyncPeriod)
-		if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@daily" {
+		if known := scheduleOf(a, "job"); known != "@daily" {
 			g.T.Errorf("knows %q", known)
 		}
 	})
@@ -273,11 +285,11 @@ func TestChangeWhileDisconnected(t *testing.T) {
 				roomtest.Pass(gap)
 				a.Client.Heal()
 				roomtest.Pass(roomtest.SyncPeriod)
-				if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@daily" {
+				if known := scheduleOf(a, "job"); known != "@daily" {
 					g.T.Errorf("knows %q", known)
 				}
 				change(g, "job", "@hourly", "job")
-				if known := a.Catalog.JobOf("job").Spec.Job.Schedule; known != "@hourly" {
+				if known := scheduleOf(a, "job"); known != "@hourly" {
 					g.T.Errorf("knows %q", known)
 				}
 			})
@@ -307,7 +319,7 @@ func TestChangeBeforeJoining(t *testing.T) {
 		}
 		change(g, names[0], "@daily", names[0])
 		roomtest.Pass(time.Second)
-		if got := read(); !maps.Equal(got, map[string]int{names[0]: 1}) || a.Catalog.JobOf(names[0]).Spec.Job.Schedule != "@daily" {
+		if got := read(); !maps.Equal(got, map[string]int{names[0]: 1}) || scheduleOf(a, names[0]) != "@daily" {
 			g.T.Errorf("then read %v, want what has changed", got)
 		}
 	})
@@ -319,7 +331,8 @@ func TestDeletionIsTold(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g)
-		was := a.Catalog.JobOf("job").Created
+		var was int64
+		a.Do(func() { was = a.Catalog.JobOf("job").Created })
 		g.Server.Control(zkdev.OpGetChildren2, func(r *zkdev.Request) zkdev.Action {
 			if r.Client == "a" && r.Path == g.Tree.Root() {
 				return zkdev.DelayReply(time.Second)
@@ -329,8 +342,10 @@ func TestDeletionIsTold(t *testing.T) {
 		g.Multi(g.Cancel()...)
 		g.Multi(session.CreateOps(g.Tree.NewJob("job", zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}, Since: 1}))...)
 		roomtest.Pass(3 * time.Second)
-		if j := a.Catalog.JobOf("job"); j == nil || j.Created == was || j.Spec.Job.Schedule != "@daily" {
-			g.T.Errorf("knows %+v, want the job that was submitted last", j)
-		}
+		a.Do(func() {
+			if j := a.Catalog.JobOf("job"); j == nil || j.Created == was || j.Spec.Job.Schedule != "@daily" {
+				g.T.Errorf("knows %+v, want the job that was submitted last", j)
+			}
+		})
 	})
 }

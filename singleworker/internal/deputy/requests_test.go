@@ -1,6 +1,7 @@
 package deputy_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,23 +83,23 @@ func TestDeputyForgetsWhatIsDone(t *testing.T) {
 		if err != nil {
 			g.T.Fatal(err)
 		}
-		read := 0
+		var read atomic.Int32
 		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
 			if r.Client != holder.SID && r.Path == g.Tree.Request("job", "q1") {
-				read++
+				read.Add(1)
 			}
 			return zkdev.Pass()
 		})
 		g.OnMulti(g.Tree.Tick("job"), zkdev.Delay(grace/2))
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		roomtest.Pass(2 * time.Minute)
-		if r := recordOf(g, "job"); r.SID != holder.SID || read == 0 || read > 4 {
-			g.T.Errorf("the last run is %+v, and the deputy of %s has read the request %d times", r.Run, holder.SID, read)
+		if r := recordOf(g, "job"); r.SID != holder.SID || read.Load() == 0 || read.Load() > 4 {
+			g.T.Errorf("the last run is %+v, and the deputy of %s has read the request %d times", r.Run, holder.SID, read.Load())
 		}
-		was := read
+		was := read.Load()
 		roomtest.Pass(10 * time.Minute)
-		if read != was {
-			g.T.Errorf("the deputy has read a request that is done %d times more", read-was)
+		if now := read.Load(); now != was {
+			g.T.Errorf("the deputy has read a request that is done %d times more", now-was)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -72,19 +73,19 @@ func TestSignalThatIsDenied(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Create(g.Tree.Job("job"), "")
 		signal := signals.OfJob(g.Tree, "job")
-		denied := 0
+		var denied atomic.Int32
 		for _, op := range []zkdev.Op{zkdev.OpMulti, zkdev.OpCreate} {
 			g.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
 				if strings.HasPrefix(r.Path, g.Tree.Changes()) || len(r.Ops) == 1 && strings.HasPrefix(r.Ops[0].Path, g.Tree.Changes()) {
-					denied++
+					denied.Add(1)
 					return zkdev.Refuse(zkdev.NoAuth)
 				}
 				return zkdev.Pass()
 			})
 		}
 		g.Multi(zkconn.DeleteOp(signal[0].Path, zkconn.AnyVersion), zkconn.CheckOp(g.Tree.Root(), zkconn.AnyVersion))
-		if _, err := signals.Multi(g.T.Context(), g.Editor, signal, zkconn.SetOp(g.Tree.Job("job"), []byte("@daily"), 0)); err != nil || denied == 0 {
-			g.T.Errorf("%v, %d requests denied", err, denied)
+		if _, err := signals.Multi(g.T.Context(), g.Editor, signal, zkconn.SetOp(g.Tree.Job("job"), []byte("@daily"), 0)); err != nil || denied.Load() == 0 {
+			g.T.Errorf("%v, %d requests denied", err, denied.Load())
 		}
 		g.WantNodes(false, signal[0].Path)
 		if data, _, _ := g.Get(g.Tree.Job("job")); string(data) != "@daily" {
@@ -99,7 +100,7 @@ func TestPrepare(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Remove(g.Tree.Signal(3))
 		g.Remove(g.Tree.Signal(63))
-		g.Server.Control(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		g.Server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action {
 			return zkdev.Refuse(zkdev.NodeExists) // another one was faster
 		})
 		if err := signals.Prepare(g.T.Context(), g.Editor, g.Tree); err != nil {

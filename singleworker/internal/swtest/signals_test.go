@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +65,10 @@ func TestReadsPerChange(t *testing.T) {
 		time.Sleep(settled)
 		signal, spec, others := make(map[string]int), make(map[string]int), 0
 		name := ""
+		var mu sync.Mutex
 		c.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			mu.Lock()
+			defer mu.Unlock()
 			job, is := c.Tree().Watched(r.Path)
 			_, signals := c.Tree().SignalAt(r.Path)
 			switch isSpec := is && r.Path == c.Tree().Job(job); {
@@ -83,7 +87,9 @@ func TestReadsPerChange(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			mu.Lock()
 			name = names[len(names)/2]
+			mu.Unlock()
 			_, err = client.Pause(t.Context(), name, admin.PauseOptions{})
 			return err
 		})
@@ -91,6 +97,8 @@ func TestReadsPerChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(signal) != instances || len(spec) != instances || others > 0 {
 			t.Errorf("%d instances read the signal, %d the job; %d other jobs were read", len(signal), len(spec), others)
 		}
@@ -109,13 +117,18 @@ func TestRequestIsReadByTwo(t *testing.T) {
 		group(t, c, instances, jobs, "@yearly", working(time.Second))
 		time.Sleep(settled)
 		told, read := make(map[string]int), make(map[string]map[string]bool)
+		var mu sync.Mutex
 		c.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			mu.Lock()
+			defer mu.Unlock()
 			if strings.HasPrefix(r.Path, c.Tree().Asked()+"/") && strings.HasPrefix(r.Client, "i") {
 				told[r.Client]++
 			}
 			return zkdev.Pass()
 		})
 		c.Server.ControlKeep(zkdev.OpGetChildren, func(r *zkdev.Request) zkdev.Action {
+			mu.Lock()
+			defer mu.Unlock()
 			if slot, is := c.Tree().Watched(r.Path); is && r.Path == c.Tree().Requests(slot) && strings.HasPrefix(r.Client, "i") {
 				if read[slot] == nil {
 					read[slot] = make(map[string]bool)
@@ -139,6 +152,8 @@ func TestRequestIsReadByTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		signals := 0
 		for _, n := range told {
 			signals += n
