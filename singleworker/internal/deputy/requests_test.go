@@ -44,7 +44,11 @@ func TestRequestsForALazyOwnerAreSeen(t *testing.T) {
 			spec := g.Spec()
 			g.Multi(g.Cancel()...)
 			roomtest.Pass(100 * time.Millisecond)
-			g.SubmitSpec("job", spec)
+			here := spec
+			here.Job.Instances = []string{"a"} // otherwise either may own it
+			g.SubmitSpec("job", here)
+			roomtest.Pass(2 * roomtest.SyncPeriod)
+			g.Set(g.Tree.Job("job"), spec.Encode())
 			roomtest.Pass(2 * roomtest.SyncPeriod)
 			ask(g)
 		},
