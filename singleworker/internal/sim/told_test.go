@@ -40,7 +40,7 @@ const knows = 30 * time.Second
 // asks takes in a request: it is told to the owner, if that has been the owner for some time, and has been listening.
 func (l *ledger) asks(slot string, txn *zkdev.Txn) {
 	j, r := l.model.Jobs[slot], l.current(slot)
-	if txn.Op == zkdev.OpSetData || txn.Op == zkdev.OpDelete || j == nil || r == nil || txn.Time.Sub(r.at) < knows {
+	if txn.Op != zkdev.OpCreate || j == nil || r == nil || txn.Time.Sub(r.at) < knows {
 		return
 	}
 	path := l.tree.AskedOf(j.Owner.Incarnation)
