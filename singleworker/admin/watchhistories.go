@@ -94,7 +94,7 @@ func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 		return err
 	}
 	var written []slotRead
-	reads = nil
+	var pages []zkconn.Read
 	for i, r := range results {
 		name := slots[i]
 		slot := w.jobs[zkrec.JobOfSlot(name)].slots[name]
@@ -102,10 +102,10 @@ func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 			continue
 		}
 		if read, ok := w.tickWhole(name, slot, r); ok {
-			written, reads = append(written, read), append(reads, readsOfHistory(w.c.tree, name)...)
+			written, pages = append(written, read), append(pages, readsOfHistory(w.c.tree, name)...)
 		}
 	}
-	if results, err = w.c.readMany(ctx, reads); err != nil {
+	if results, err = w.c.readMany(ctx, pages); err != nil {
 		return err
 	}
 	for i, p := range written {
