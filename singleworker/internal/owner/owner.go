@@ -99,7 +99,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *
 			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, IdleBeat: cfg.IdleBeat, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
 		}),
 	}
-	o.Pulse = &Pulse{o}
+	o.Pulse = &Pulse{owner: o, claims: make(map[string]int), takes: make(map[string]lease.Take)}
 	return o
 }
 
@@ -178,7 +178,7 @@ func (o *Owner) do(action lease.Action) {
 	case lease.ReadGroup:
 		o.readGroup(a)
 	case lease.Take:
-		o.take(a)
+		o.Pulse.take(a)
 	case lease.SendBeats:
 		o.Pulse.send(a)
 	case lease.Release:

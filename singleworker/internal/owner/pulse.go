@@ -12,10 +12,27 @@ import (
 )
 
 // Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of life.
-type Pulse struct{ owner *Owner }
+type Pulse struct {
+	owner  *Owner
+	claims map[string]int        // how many are under way, by slot
+	takes  map[string]lease.Take // what waits for the last of them
+}
 
 // Claiming tells the protocol that a claim of the slot is about to be sent, which is a heartbeat.
-func (p *Pulse) Claiming(slot string) { p.owner.Step(lease.Claiming{Slot: lease.Slot(slot)}) }
+func (p *Pulse) Claiming(slot string) {
+	p.claims[slot]++
+	p.owner.Step(lease.Claiming{Slot: lease.Slot(slot)})
+}
+
+// take takes a slot when no claim of it is under way. A claim of a former ownership, which is sent again without another one that was
+// refused, must not find the next ownership: after the tree was emptied, both may have the same versions.
+func (p *Pulse) take(a lease.Take) {
+	if p.claims[string(a.Slot)] > 0 {
+		p.takes[string(a.Slot)] = a
+		return
+	}
+	p.owner.take(a)
+}
 
 // Claimed tells the protocol what became of it. When it returns, the lease is renewed under which the run may begin.
 func (p *Pulse) Claimed(slot string, r session.Result) {
@@ -24,6 +41,14 @@ func (p *Pulse) Claimed(slot string, r session.Result) {
 		done.Version, done.Mzxid = r.Stats[heartbeatAt].Version, r.Stats[heartbeatAt].Mzxid
 	}
 	p.owner.Step(done)
+	if p.claims[slot]--; p.claims[slot] > 0 {
+		return
+	}
+	delete(p.claims, slot)
+	if take, waits := p.takes[slot]; waits {
+		delete(p.takes, slot)
+		p.owner.take(take)
+	}
 }
 
 // Renew writes the heartbeat of a slot that this instance owns, and then calls done: a claim whose answer was lost may be too old for its run

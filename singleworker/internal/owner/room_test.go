@@ -380,3 +380,25 @@ func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
 		}
 	})
 }
+
+// A slot is not taken while a claim of a former ownership is under way: after the tree was emptied, that could find the next ownership with the
+// same versions.
+func TestTakeWaitsForAClaim(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, member.Config{ID: "a"})
+		before := a.Owner.Owned("job").Token
+		a.Do(func() { a.Owner.Pulse.Claiming("job") })
+		g.Multi(zkconn.SetOp(g.Tree.Alive("job"), nil, zkconn.AnyVersion), zkconn.DeleteOp(g.Tree.Heartbeat("job", "a"), zkconn.AnyVersion))
+		roomtest.Pass(5 * roomtest.SyncPeriod)
+		if own := a.Owner.Owned("job"); own != nil {
+			g.T.Errorf("owned %+v while a claim is under way", own)
+		}
+		a.Do(func() { a.Owner.Pulse.Claimed("job", session.Result{Err: zkconn.ErrBadVersion}) })
+		roomtest.Pass(roomtest.SyncPeriod)
+		if own := a.Owner.Owned("job"); own == nil || own.Token == before {
+			g.T.Errorf("owned %+v, want it taken when the claim was answered", own)
+		}
+	})
+}
