@@ -91,7 +91,7 @@ func TestHungAndFailingJobsAreSeen(t *testing.T) {
 		h.want(t, "show skips", "Overrun     "+skipped)
 		h.want(t, "show fails", "Failing     "+failed)
 		time.Sleep(time.Hour)
-		h.want(t, "show fails", "Failing     failed at least 20 times in a row, no success on record")
+		h.want(t, "show fails", "Failing     failed at least 24 times in a row, no success on record")
 	})
 }
 
