@@ -13,10 +13,14 @@ func (l *Ledger) judgeMarks(j *Job, t *touch) {
 		return
 	}
 	was, is := t.before.History, j.History
-	if repaired := t.before.Tick.History; repaired.Rev > was.Rev {
-		was = zkrec.History{Mark: repaired, Dropped: repaired.Rev}
+	repaired := t.before.Tick.History // if that is further, pages were lost
+	was.Number, is.Number = max(was.Number, repaired.Number), max(is.Number, repaired.Number)
+	if repaired.Rev > was.Rev {
+		was.Rev, was.Dropped = repaired.Rev, repaired.Rev
 	}
-	if t.set.history && is.Rev != was.Rev+1 {
+	if !t.set.history {
+		is = was // as its next writer reads it
+	} else if is.Rev != was.Rev+1 {
 		l.violatef(Account, j.Name, "write %d of the history follows write %d", is.Rev, was.Rev)
 		return
 	}
@@ -24,19 +28,30 @@ func (l *Ledger) judgeMarks(j *Job, t *touch) {
 		l.violatef(Account, j.Name, "the history is at %+v, and the tick record says %+v", is.Mark, j.Tick.History)
 		return
 	}
-	for i, e := range is.Entries {
-		if next := is.Number - int64(len(is.Entries)-1-i); e.Number != next {
-			l.violatef(Account, j.Name, "the history ends with entry %d, and has entry %d as entry %d", is.Number, e.Number, next)
+	last := was.Number
+	for _, e := range is.Entries {
+		if !has(was, e.Number) {
+			last++
 		}
-		changed := !slices.Contains(was.Entries, e)
-		if changed && e.Rev != is.Rev || !changed && e.Rev == is.Rev && t.set.history {
+		if changed := !slices.Contains(was.Entries, e); changed && e.Rev != is.Rev {
 			l.violatef(Account, j.Name, "entry %d says that write %d has last changed it: this is %d", e.Number, e.Rev, is.Rev)
 		}
 	}
+	if last != is.Number {
+		l.violatef(Account, j.Name, "the history ends with entry %d, and is to end with entry %d", is.Number, last)
+	}
+	forgotten := was.Dropped
 	for _, e := range was.Entries {
-		forgotten := !slices.ContainsFunc(is.Entries, func(kept zkrec.Entry) bool { return kept.Number == e.Number })
-		if forgotten && is.Dropped < e.Rev {
-			l.violatef(Account, j.Name, "entry %d, of write %d, is forgotten: the history owns up to write %d", e.Number, e.Rev, is.Dropped)
+		if !has(is, e.Number) {
+			forgotten = max(forgotten, e.Rev)
 		}
 	}
+	if is.Dropped < forgotten {
+		l.violatef(Account, j.Name, "an entry of write %d is forgotten, and the history owns up to write %d", forgotten, is.Dropped)
+	}
+}
+
+// has reports whether a history has the entry of that number.
+func has(h zkrec.History, number int64) bool {
+	return slices.ContainsFunc(h.Entries, func(e zkrec.Entry) bool { return e.Number == number })
 }
