@@ -79,6 +79,10 @@ func TestNumbersGoOnAfterARepair(t *testing.T) {
 	if want := (zkrec.Mark{Rev: 41, Number: 34}); err != nil || h.Mark != want || h.Dropped != 40 || h.Entries[0].Number != 34 || h.Entries[0].Rev != 41 {
 		t.Errorf("the history continues with %+v, %v", h, err)
 	}
+	h, err = zkrec.ParseHistory([][]byte{nil, zkrec.Emptied(at)})
+	if err != nil || h.Rev != at.Rev || h.Dropped != at.Rev || len(h.Entries) > 0 {
+		t.Errorf("what was emptied is read as %+v, %v", h, err)
+	}
 	if same := l.From(at); !reflect.DeepEqual(same, l) {
 		t.Errorf("a log that is ahead of the mark becomes %+v", same)
 	}
@@ -90,8 +94,8 @@ func TestNumbersThatAreRefused(t *testing.T) {
 	for _, data := range []string{
 		`{"schema":1,"rev":1,"dropped":2,"first":1,"entries":[]}`,
 		`{"schema":1,"rev":1,"dropped":-1,"first":1,"entries":[]}`,
-		`{"schema":1,"rev":1,"dropped":0,"first":0,"entries":[{}]}`,
-		`{"schema":1,"rev":1,"dropped":0,"first":-1,"entries":[{}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":0,"entries":[{"rev":1}]}`,
+		`{"schema":1,"rev":1,"dropped":0,"first":-1,"entries":[{"rev":1}]}`,
 		`{"schema":1,"rev":1,"dropped":0,"first":2,"entries":[{}]}`,
 		`{"schema":1,"rev":1,"dropped":0,"first":1,"entries":[{"rev":2}]}`,
 		`{"schema":1,"rev":1,"dropped":0,"first":1,"ahead":-1,"entries":[{}]}`,

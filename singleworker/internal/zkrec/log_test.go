@@ -80,6 +80,17 @@ func TestRowsAreJoined(t *testing.T) {
 	if got := first.Add(zkrec.MinHistory, 20, row(30, 40, 2)).History().Entries; !reflect.DeepEqual(got, []zkrec.Entry{joined}) {
 		t.Errorf("joined to %+v, want %+v", got, joined)
 	}
+	together := zkrec.Log{}.Add(zkrec.MinHistory, 0, row(10, 20, 2), row(30, 40, 2)).History()
+	if joined.Rev = 1; len(together.Entries) != 1 || together.Entries[0] != joined {
+		t.Errorf("added together they are %+v, want %+v", together.Entries, joined)
+	}
+	if nothing := first.Add(zkrec.MinHistory, 20); !reflect.DeepEqual(nothing, first) {
+		t.Errorf("with nothing added it is %+v", nothing)
+	}
+	ahead := first.From(zkrec.Mark{Rev: 5, Number: 5})
+	if got := ahead.Add(zkrec.MinHistory, 20, row(30, 40, 2)).History().Entries; len(got) != 2 || got[1].Number != 6 {
+		t.Errorf("after entries that are gone it is joined to %+v", got)
+	}
 	for what, change := range map[string]func(e *zkrec.Entry, watermark *int64){
 		"another instance's":  func(e *zkrec.Entry, _ *int64) { e.SID = "b" },
 		"of another token":    func(e *zkrec.Entry, _ *int64) { e.Token = 8 },
@@ -100,7 +111,7 @@ func TestRowsAreJoined(t *testing.T) {
 // A log keeps as many entries as it is to, and at most a page more, whatever its numbers are.
 func TestLogKeepsTheNewest(t *testing.T) {
 	t.Parallel()
-	for _, keep := range []int{zkrec.MinHistory, 21, 200} {
+	for _, keep := range []int{zkrec.MinHistory, 21, 24, 200} {
 		var l zkrec.Log
 		const written = 1000
 		for k := range written {
@@ -201,5 +212,16 @@ func TestAmend(t *testing.T) {
 	}
 	if unchanged, ok := l.Amend(ran("r9", "")); ok || !reflect.DeepEqual(unchanged, l) {
 		t.Errorf("the result of a run that is not there makes it %+v", unchanged)
+	}
+	const keep = zkrec.HistoryPages - 1
+	l = zkrec.Log{}.Add(keep, 0, ran("r1", zkrec.RunInterrupted))
+	if _, ok = l.Amend(ran("r1", zkrec.RunOK)); !ok { // which nobody writes
+		t.Error("r1 is not there")
+	}
+	for range zkrec.HistoryPages {
+		l = l.Add(keep, 0, ran("next", zkrec.RunOK))
+	}
+	if h := l.History(); h.Dropped != 1 {
+		t.Errorf("it has forgotten write %d, want 1", h.Dropped)
 	}
 }
