@@ -205,3 +205,68 @@ func TestHistoryIsDeleted(t *testing.T) {
 		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
 	})
 }
+
+// Somebody writes pages of the history of an owned job: the owner reads them again, and overwrites nothing that it has not read.
+func TestPagesThatOthersWrite(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		runs    int
+		write   func(g *roomtest.Group)
+		entries int // after another run
+		number  int64
+	}{
+		"the first is emptied": {1, func(g *roomtest.Group) {
+			g.Set(g.Tree.History("job"), zkrec.Emptied(zkrec.Mark{Rev: 1, Number: 1}))
+		}, 1, 2},
+		"the first is created again": {1, func(g *roomtest.Group) {
+			g.Remove(g.Tree.History("job"))
+			g.Create(g.Tree.History("job"), "")
+		}, 1, 2},
+		"the next one is created": {zkrec.MinHistory / (zkrec.HistoryPages - 1), func(g *roomtest.Group) {
+			g.Create(g.Tree.HistoryPage("job", 1), "")
+		}, zkrec.MinHistory/(zkrec.HistoryPages-1) + 1, zkrec.MinHistory/(zkrec.HistoryPages-1) + 1},
+		"the next one is deleted": {zkrec.MinHistory/(zkrec.HistoryPages-1) + 1, func(g *roomtest.Group) {
+			g.Remove(g.Tree.HistoryPage("job", 1))
+		}, zkrec.MinHistory/(zkrec.HistoryPages-1) + 1, zkrec.MinHistory/(zkrec.HistoryPages-1) + 2},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				a := start(g, "a")
+				o := a.Ownership()
+				a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), zkrec.RunOK))
+				for k := 1; k < c.runs; k++ {
+					a.Runs(int64(60 + k))
+				}
+				c.write(g)
+				a.Runs(1000)
+				record, entries := g.Records()
+				last := entries[len(entries)-1]
+				if len(entries) != c.entries || last.Tick != 1000 || last.Number != c.number || record.History.Number != c.number {
+					g.T.Errorf("%d entries, the last %+v, and the record says %+v; want %d, up to number %d", len(entries), last, record.History, c.entries, c.number)
+				}
+			})
+		})
+	}
+}
+
+// A claim says where the history is, also if somebody has emptied the tick record.
+func TestEmptiedRecordFindsItsHistory(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		done := a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60)), zkrec.RunOK))
+		g.Set(g.Tree.Tick("job"), nil)
+		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120))
+		if !errors.Is(err, ticks.ErrConflict) {
+			g.T.Fatalf("Commit = %+v, %v; want a conflict", current, err)
+		}
+		a.MustCommit(roomtest.Claim(o, current, "r3", current.Watermark+1000))
+		if record, _ := g.Records(); record.History != (zkrec.Mark{Rev: 1, Number: 1}) {
+			g.T.Errorf("the record says that the history is at %+v, want the first entry", record.History)
+		}
+	})
+}
