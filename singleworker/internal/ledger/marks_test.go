@@ -118,6 +118,14 @@ func TestMarks(t *testing.T) {
 			rec.History = w.history["j"].Mark()
 			w.write(95, 1, append(w.pages("j"), set(tree.Tick("j"), rec.Encode()), set(tree.HistoryPage("j", 0), nil))...)
 		}, account},
+		{"a record that was emptied beside a history that nobody can read", func(w *world) {
+			w.runs(2)
+			w.write(25, operator, set(tree.History("j"), []byte("garbage")))
+			w.write(26, operator, set(tree.Tick("j"), []byte("garbage")))
+			w.write(27, operator, set(tree.Tick("j"), zkrec.Tick{Watermark: ms(27)}.Encode()))
+			w.tick["j"] = zkrec.Tick{Watermark: ms(27)}
+			w.record(30, "j", w.claimed("j", 30, "r3"))
+		}, nil},
 		{"what was lost, and is forgotten by nobody", func(w *world) {
 			w.runs(2)
 			w.write(25, operator, set(tree.History("j"), []byte("garbage")))
