@@ -185,3 +185,32 @@ func TestWatchHistoriesOfRandomGroups(t *testing.T) {
 		})
 	}
 }
+
+// A history that is not where its tick record says is read again, once for each record.
+func TestWatchReadsATornHistoryAgain(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		watcher := newWatcher(w.c, WatchOptions{}, nil)
+		p := slotRead{name: "a", slot: &watchedSlot{}, tick: zkrec.Tick{History: zkrec.Mark{Rev: 1, Number: 1}}, stat: zkconn.Stat{Mzxid: 7}}
+		var got []bool
+		for range 2 {
+			for _, rev := range []int64{1, 2, 3} {
+				got = append(got, watcher.isTorn(p, zkrec.History{Mark: zkrec.Mark{Rev: rev, Number: rev}}))
+			}
+			p.stat.Mzxid++
+		}
+		if want := []bool{false, true, false, false, true, false}; !slices.Equal(got, want) || watcher.ears.quiet() {
+			t.Errorf("read again %v, want %v; and noted %v", got, want, !watcher.ears.quiet())
+		}
+		watcher.histories = &historyWatch{}
+		log := zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("a", zkrec.RunOK), entryOfRun("b", zkrec.RunOK))
+		pages := []zkconn.ReadResult{{Data: log.Encode(0), Stat: zkconn.Stat{Czxid: 1, Mzxid: 8}}, {Err: zkconn.ErrNoNode}}
+		for i, want := range []int{0, 1, 1} { // torn, read again, and for another reason
+			p.slot.ticks.mzxid = 9
+			watcher.takeWhole(p, pages)
+			if n := len(watcher.histories.reading.Slots); n != want || (p.slot.ticks.mzxid == 0) != (i == 0) {
+				t.Errorf("reading %d: %d histories, of the record %d; want %d", i, n, p.slot.ticks.mzxid, want)
+			}
+		}
+	})
+}

@@ -249,12 +249,29 @@ func TestWatchNodesThatComeBack(t *testing.T) {
 		on.want("resumed without a history", "watching")
 		w.multi(zkcreate(history, nil))
 		w.ends("job[1]", "g")
+		settle()
+		created := on.events[len(on.events)-1].Created
 		on.want("then", "run_begun job[1] g", "run_ended job[1] g ok")
-		w.multi(zkdelete(history))
-		w.put(w.c.tree.Tick("job[1]"), zkrec.Tick{Run: entryOfRun("h", zkrec.RunRunning).Run}.Encode())
-		w.multi(zkcreate(history, nil))
+		tick := w.c.tree.Tick("job[1]")
+		data, stat, err := w.hand.conn.Get(w.Context(), tick)
+		if w.must(err); created != stat.Czxid {
+			t.Errorf("the run is of a slot that transaction %d created, want %d", created, stat.Czxid)
+		}
+		w.multi(zkdelete(tick), zkcreate(tick, data))
+		settle()
+		on.want("the tick record is another one")
+		w.ends("job[1]", "h")
+		on.want("it continues there", "run_begun job[1] h", "run_ended job[1] h ok")
+		w.multi(zkdelete(history), zkcreate(history, nil))
 		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
-		on.want("resumed, and the history is newer than the tick record", "watching", "run_begun job[1] h")
+		on.want("resumed with an empty history", "watching")
+		next := entryOfRun("i", zkrec.RunOK)
+		w.record("job[1]", zkrec.Tick{Run: next.Run}, zkrec.Log{}.From(zkrec.Mark{Rev: 9, Number: 9}).Add(zkrec.MinHistory, 0, next))
+		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
+		settle()
+		if gap := on.events[0].Gap; gap == nil || gap.After != cursor {
+			t.Errorf("at first there is %+v, want a gap after %d", on.events[0], cursor)
+		}
 	})
 }
 
@@ -275,92 +292,14 @@ func TestWatchARecordThatWasEmptied(t *testing.T) {
 		for _, on := range []*watching{on, next} {
 			on.want("then", "run_begun a a2", "run_ended a a2 ok")
 		}
+		log := w.log("a")
 		w.put(w.c.tree.History("a"), []byte("zzz"))
 		w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("a3", zkrec.RunOK).Run, History: zkrec.Mark{Rev: 3, Number: 3}}.Encode())
 		on.want("an unreadable history", "gap a record 0")
+		w.put(w.c.tree.History("a"), log.Add(zkrec.MinHistory, 0, entryOfRun("a3", zkrec.RunOK)).Encode(0))
+		w.ends("a", "a4")
+		on.want("of what was not there", "run_begun a a4", "run_ended a a4 ok")
 	})
-}
-
-// What a history says beyond the tick record that was read before it is new, and what it does not say is a gap, once.
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	entry := func(id string) zkrec.Entry {
-		e := zkrec.Entry{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunOK}}
-		if e.RunID == "" {
-			e = zkrec.Entry{Run: zkrec.Run{Tick: 10, State: zkrec.TickSkipped}, To: 12, Count: 3}
-		}
-		return e
-	}
-	logOf := func(keep int, ids ...string) (log zkrec.Log) {
-		for _, id := range ids {
-			log = log.Add(keep, 0, entry(id))
-		}
-		return log
-	}
-	open := func(id string, log zkrec.Log) zkrec.Tick {
-		return zkrec.Tick{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunRunning}, History: log.Mark()}
-	}
-	closed := func(id string, log zkrec.Log) zkrec.Tick {
-		return zkrec.Tick{Run: entry(id).Run, History: log.Mark()}
-	}
-	late := entry("a")
-	late.State = zkrec.RunFailed
-	amended, _ := logOf(9, "a", "b").Amend(late)
-	type read struct {
-		tick zkrec.Tick
-		log  zkrec.Log
-	}
-	a, ab, abc := logOf(9, "a"), logOf(9, "a", "b"), logOf(9, "a", "b", "c")
-	forgot := logOf(1, "a", "b", "c", "d", "e", "f", "g", "h") // a and b
-	var rest []string
-	for _, id := range []string{"c", "d", "e", "f", "g", "h"} {
-		rest = append(rest, "run_begun "+id, "run_ended "+id+" ok")
-	}
-	known := strings.Join(rest, ", ")
-	rows := logOf(9, "")
-	longer := entry("")
-	longer.Tick, longer.To, longer.Count = 13, 14, 2
-	for what, c := range map[string]struct {
-		begin zkrec.Tick
-		reads []read
-		want  string
-	}{
-		"the run had ended when the history was read": {open("b", a), []read{{closed("c", abc), abc}}, "run_ended b ok, run_begun c, run_ended c ok"},
-		"the tick record is older":                    {open("b", a), []read{{open("b", a), abc}}, "run_ended b ok, run_begun c, run_ended c ok"},
-		"nothing is told twice":                       {closed("a", a), []read{{open("b", a), a}, {closed("b", ab), abc}, {closed("c", abc), abc}}, "run_begun b, run_ended b ok, run_begun c, run_ended c ok"},
-		"a row grows":                                 {zkrec.Tick{}, []read{{zkrec.Tick{}, rows}, {zkrec.Tick{}, rows.Add(9, 12, longer)}}, "ticks_skipped  x3, ticks_skipped  x2 continued"},
-		"a row that is not known grows":               {zkrec.Tick{History: rows.Mark()}, []read{{zkrec.Tick{}, rows.Add(9, 12, longer)}}, "ticks_skipped  x0 continued"},
-		"more is forgotten than was told":             {closed("a", a), []read{{closed("h", forgot), forgot}}, "gap, " + known},
-		"what was told is forgotten":                  {closed("b", ab), []read{{closed("h", forgot), forgot}}, known},
-		"the end of a run is forgotten": {
-			open("b", a), []read{{closed("h", forgot), forgot}, {open("i", forgot), forgot}},
-			"gap, " + known + ", run_begun i",
-		},
-		"a run was replaced":              {open("b", a), []read{{open("c", a), a}}, "gap, run_begun c"},
-		"a late result":                   {closed("b", ab), []read{{closed("b", amended), amended}}, "run_ended a failed amended superseded"},
-		"a late result of what is untold": {zkrec.Tick{}, []read{{closed("b", amended), amended}}, "run_begun a, run_ended a failed amended superseded, run_begun b, run_ended b ok"},
-		"a restored history":              {closed("c", abc), []read{{closed("a", a), a}, {closed("d", ab), logOf(9, "a", "d")}}, "gap, run_begun d, run_ended d ok"},
-		"a restored history that is further again": {
-			closed("a", a), []read{{closed("b", ab), ab}, {closed("e", abc), logOf(9, "a", "d", "e")}},
-			"run_begun b, run_ended b ok, gap, run_begun e, run_ended e ok",
-		},
-	} {
-		var texts []string
-		var watched watchedTicks
-		watched.begin(c.begin, c.begin.History)
-		for _, r := range c.reads {
-			events, last, whole := watched.follow(r.tick, r.log.History())
-			if !whole {
-				texts = append(texts, "gap")
-			}
-			for _, ev := range append(events, last...) {
-				texts = append(texts, eventText(ev))
-			}
-		}
-		if got := strings.Join(texts, ", "); got != c.want {
-			t.Errorf("%s: %s, want %s", what, got, c.want)
-		}
-	}
 }
 
 var watchJobs = flag.Int("watch.jobs", 1000, "jobs of TestWatchCosts")
@@ -446,7 +385,7 @@ func TestWatchCosts(t *testing.T) {
 		begun := zkrec.Entry{Run: last.Run}
 		begun.RunID, begun.State = "next", zkrec.RunRunning
 		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history)
-		measure("a claim of each job, 100 a second", n/40) // no history is read
+		measure("a claim of each job, 100 a second", n/30)
 		begun.State = zkrec.RunOK
 		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history.Add(zkrec.MinHistory, 0, begun))
 		measure("a result of each job, 100 a second", n/10)
