@@ -270,3 +270,37 @@ func TestEmptiedRecordFindsItsHistory(t *testing.T) {
 		}
 	})
 }
+
+// A page that may not be read keeps what it has: nothing is added to the others until it can be read.
+func TestPageThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), zkrec.RunOK))
+		for k := range zkrec.MinHistory / (zkrec.HistoryPages - 1) {
+			a.Runs(int64(100 + k))
+		}
+		current, before := g.Records()
+		page := g.Tree.HistoryPage("job", 1)
+		data, _, _ := g.Get(page)
+		g.Set(page, data)
+		readable := g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == page {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+		claimed := a.MustCommit(roomtest.Claim(o, current, "next", 1000))
+		_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
+		if _, entries := g.Records(); err == nil || !slices.Equal(entries, before) {
+			g.T.Errorf("Commit = %v, and the history is %+v, want an error and %+v", err, entries, before)
+		}
+		readable()
+		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		if _, after := g.Records(); !slices.Equal(after[:len(before)], before) || len(after) != len(before)+1 {
+			g.T.Errorf("the history is %+v, want one entry more than in %+v", after, before)
+		}
+	})
+}

@@ -103,8 +103,9 @@ func TestMarks(t *testing.T) {
 		}, account},
 		{"an entry that skips a number", func(w *world) {
 			w.runs(2)
+			w.record(30, "j", w.claimed("j", 30, "r3"))
 			w.history["j"] = w.history["j"].From(zkrec.Mark{Rev: 2, Number: 3})
-			w.runsAt(30)
+			w.end(31, "j", zkrec.RunInterrupted)
 		}, account},
 		{"a write that adds nothing, and says so", func(w *world) {
 			w.runs(2)
