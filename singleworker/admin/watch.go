@@ -142,6 +142,7 @@ type watcher struct {
 	only      map[string]bool // the jobs to watch; nil for all
 	since     int64           // the cursor from which the first reading resumes; 0: none
 	watching  bool            // the first reading is done
+	again     bool            // it is not done before something that this round has read is read again
 	jobs      map[string]*watchedJob
 	instances map[string]watchedInstance
 	others    map[string]bool // the other children of the root
@@ -213,6 +214,7 @@ func (c *Client) listen(e *ears, add bool) {
 // round reads what has changed and reports the events. After an error everything is read again.
 func (w *watcher) round(ctx context.Context) (err error) {
 	paths, all := w.ears.take()
+	w.again = false
 	defer func() {
 		if err != nil {
 			w.ears.note("", true)
@@ -232,7 +234,7 @@ func (w *watcher) round(ctx context.Context) (err error) {
 	if w.ears.quiet() {
 		safe = w.seen
 	}
-	if !w.watching {
+	if !w.watching && !w.again {
 		w.watching, w.since = true, 0
 		w.tell(Event{Kind: EventWatching, Zxid: w.seen})
 	}

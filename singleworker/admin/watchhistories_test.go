@@ -110,6 +110,10 @@ func TestWatchHistories(t *testing.T) {
 		second := w.read(w.operator(), WatchHistoriesOptions{})
 		second.want("from the beginning", "job a:interrupted b:ok c:ok, wide[1]")
 		second.stop()
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("x", zkrec.RunOK)).Encode(0))
+		third := w.read(w.operator(), WatchHistoriesOptions{})
+		third.want("what may be torn is not left out of the whole", "wide[1], not whole", "job x:ok")
+		third.stop()
 		_, err := w.c.Cancel(w.Context(), "job")
 		w.must(err)
 		on.want("canceled", "gone job")
@@ -203,7 +207,7 @@ func TestWatchReadsATornHistoryAgain(t *testing.T) {
 			t.Errorf("read again %v, want %v; and noted %v", got, want, !watcher.ears.quiet())
 		}
 		watcher.histories = &historyWatch{}
-		log := zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("a", zkrec.RunOK), entryOfRun("b", zkrec.RunOK))
+		log := zkrec.Log{}.From(zkrec.Mark{Rev: 3, Number: 3}).Add(zkrec.MinHistory, 0, entryOfRun("a", zkrec.RunOK), entryOfRun("b", zkrec.RunOK))
 		pages := []zkconn.ReadResult{{Data: log.Encode(0), Stat: zkconn.Stat{Czxid: 1, Mzxid: 8}}, {Err: zkconn.ErrNoNode}}
 		for i, want := range []int{0, 1, 1} { // torn, read again, and for another reason
 			p.slot.ticks.mzxid = 9
@@ -211,6 +215,9 @@ func TestWatchReadsATornHistoryAgain(t *testing.T) {
 			if n := len(watcher.histories.reading.Slots); n != want || (p.slot.ticks.mzxid == 0) != (i == 0) {
 				t.Errorf("reading %d: %d histories, of the record %d; want %d", i, n, p.slot.ticks.mzxid, want)
 			}
+		}
+		if h := watcher.histories.reading.Slots[0]; h.Rev != 4 || h.Number != 5 || h.Dropped != 3 || len(h.Entries) != 2 {
+			t.Errorf("the history is told as %+v", h)
 		}
 	})
 }

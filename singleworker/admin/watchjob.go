@@ -277,8 +277,7 @@ func (w *watcher) readHistories(ctx context.Context, slots []slotRead) error {
 		}
 		w.saw(stat)
 		if p.isAnother(stat) {
-			p.slot.fresh = p.slot.fresh || !p.old
-			w.ears.note(w.c.tree.Tick(p.name), false) // and the job's record, if that is another one
+			w.readAgain(p.name) // and the job's record, if that is another one
 			continue
 		}
 		if err != nil {
@@ -303,7 +302,7 @@ func (p slotRead) isAnother(history zkconn.Stat) bool {
 	t := &p.slot.ticks
 	switch {
 	case t.czxid != 0 && t.czxid != p.stat.Czxid && history.Czxid > t.mzxid:
-		*t = watchedTicks{}
+		*t, p.slot.fresh = watchedTicks{}, true
 	case history.Czxid > p.stat.Mzxid && history.Czxid != t.history: // once: somebody may have created it manually
 	default:
 		return false
@@ -320,8 +319,14 @@ func (w *watcher) isTorn(p slotRead, h zkrec.History) bool {
 		return false
 	}
 	t.torn = p.stat.Mzxid
-	w.ears.note(w.c.tree.Tick(p.name), false)
+	w.readAgain(p.name)
 	return true
+}
+
+// readAgain has the next round read a slot again. Until then not all of the past is reported.
+func (w *watcher) readAgain(slot string) {
+	w.again = true
+	w.ears.note(w.c.tree.Tick(slot), false)
 }
 
 // tellTicks reports what became of the ticks of a slot.
