@@ -118,6 +118,18 @@ func TestEpisodes(t *testing.T) {
 			said:  [][]string{{"report missed 3 ticks" + since + ": nobody claimed them: no_owner"}, nil, {"report recovered after 7 missed ticks" + since}},
 		},
 		{
+			name:  "a row that grows",
+			steps: [][]admin.Event{{missed("report", 0, 3)}, {grown(missed("report", 0, 4))}, {ran("report", "zz", "ok", 8)}},
+			said:  [][]string{{"report missed 3 ticks" + since + ": nobody claimed them: no_owner"}, nil, {"report recovered after 7 missed ticks" + since}},
+		},
+		{
+			name: "a job that is canceled before its next attempt",
+			steps: [][]admin.Event{
+				{retried(ran("report", "a", "failed", 0))}, {{Kind: admin.EventJobCanceled, Job: "report"}, begins("report", "1", 1, 1)},
+			},
+			said: [][]string{nil, nil},
+		},
+		{
 			name:  "a job that is canceled is over, with its shards",
 			steps: [][]admin.Event{{ran("report[1]", "a", "failed", 0), ran("other", "b", "failed", 0)}, {{Kind: admin.EventJobCanceled, Job: "report"}}},
 			said:  [][]string{{"other failed" + since + ", on app-1: no paper", "report[1] failed" + since + ", on app-1: no paper"}, {"report[1] was canceled after 1 failed run" + since}},
@@ -171,6 +183,11 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
+func grown(ev admin.Event) admin.Event {
+	ev.Continued = true
+	return ev
+}
+
 func superseded(ev admin.Event) admin.Event {
 	ev.Amended, ev.Superseded = true, true
 	return ev
@@ -206,6 +223,11 @@ func TestWhatAnHeirIsToldAgain(t *testing.T) {
 			[]admin.Event{fail()},
 			[]admin.Event{fail(), begins("report", "4", 1, 1), ran("report", "4", "ok", 1)},
 			[]string{"report recovered after 1 failed run" + since},
+		},
+		{
+			"the begin of a run since, which has no entry yet",
+			[]admin.Event{fail(), retried(ran("report", "4", "failed", 1))}, []admin.Event{numbered(0, 0, begins("report", "", 2, 1)), ran("report", "6", "ok", 2)},
+			[]string{"report recovered after 2 failed runs" + since},
 		},
 		{
 			"a failure since, of which the history has forgotten all before",

@@ -299,7 +299,7 @@ func TestPageThatMayNotBeRead(t *testing.T) {
 		}
 		readable()
 		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
-		if _, after := g.Records(); !slices.Equal(after[:len(before)], before) || len(after) != len(before)+1 {
+		if _, after := g.Records(); len(after) != len(before)+1 || !slices.Equal(after[:len(before)], before) {
 			g.T.Errorf("the history is %+v, want one entry more than in %+v", after, before)
 		}
 	})
