@@ -272,6 +272,11 @@ func TestWatchNodesThatComeBack(t *testing.T) {
 		if gap := on.events[0].Gap; gap == nil || gap.After != cursor {
 			t.Errorf("at first there is %+v, want a gap after %d", on.events[0], cursor)
 		}
+		w.multi(zkdelete(history))
+		w.put(tick, zkrec.Tick{Run: entryOfRun("j", zkrec.RunRunning).Run}.Encode())
+		w.multi(zkcreate(history, nil))
+		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
+		on.want("resumed, and the history is newer than the tick record", "run_begun job[1] j repeated", "watching")
 	})
 }
 
