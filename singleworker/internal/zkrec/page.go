@@ -35,14 +35,13 @@ type Writer struct {
 	Token int64  `json:"token,omitempty"`
 }
 
-// pageEntry is an Entry in a page. Times are differences in milliseconds: when a run started, to its tick; when it ended, to its start; when ticks
-// that were not run were recorded, to the last of them.
+// pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after others are in milliseconds.
 type pageEntry struct {
 	Tick      int64   `json:"t"`
 	Run       string  `json:"r,omitempty"`   // the bytes of its UUID, in base64
-	RunID     string  `json:"id,omitempty"`  // if it is no UUID
-	Start     int64   `json:"s,omitempty"`   //
-	End       int64   `json:"e,omitempty"`   //
+	RunID     string  `json:"id,omitempty"`  // if it is not a UUID
+	Start     int64   `json:"s,omitempty"`   // after the tick
+	End       int64   `json:"e,omitempty"`   // after the start, or after the last of the ticks
 	State     string  `json:"is,omitempty"`  // RunOK unless it says another
 	Rev       int64   `json:"rev,omitempty"` // see page.Ahead
 	By        *Writer `json:"by,omitempty"`  // if it is not the page's
