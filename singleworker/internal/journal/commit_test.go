@@ -255,6 +255,13 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 			g.T.Errorf("Amend = %v", err)
 		}
 		g.WantRecords(current, "r1 ok")
+		_, amendedAt, _ := g.Get(g.Tree.Tick("job"))
+		if err := amended(a.Journal, "job", late.Plan.Entries[0]); err != nil {
+			g.T.Errorf("Amend of what was amended = %v", err)
+		}
+		if _, stat, _ := g.Get(g.Tree.Tick("job")); stat.Version != amendedAt.Version {
+			g.T.Error("what the history says already is written again, as something new")
+		}
 		b.MustCommit(roomtest.Outcome(current, zkrec.RunOK)) // based on the amended history
 		g.WantRecords(roomtest.Outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
 		if err := amended(a.Journal, "job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {

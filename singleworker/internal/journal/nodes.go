@@ -221,6 +221,8 @@ func (j *Journal) advance(n *node) {
 			return
 		case w.kind == load, w.kind == recall, w.kind == commit && n.record.Same(w.commit.Plan.Record):
 			j.finish(n, w, nil) // likewise, if it is a commit
+		case w.kind == amend && n.history.Says(*w.amend):
+			j.finish(n, w, nil) // likewise: other ticks were recorded before it was read again
 		case w.kind == commit && !n.record.Same(w.commit.From):
 			j.finish(n, w, ticks.ErrConflict)
 		case w.isWithheld(j.member, j.catalog.JobOf(n.slot)):

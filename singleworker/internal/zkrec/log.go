@@ -153,6 +153,21 @@ func (l Log) Amend(e Entry) (amended Log, ok bool) {
 	return l, false
 }
 
+// Says reports whether l has e already, as what became of its run: it was written, and the answer was lost.
+func (l Log) Says(e Entry) bool {
+	e.Error, e.Number, e.Rev = CutError(e.Error), 0, 0
+	for _, p := range l.all() {
+		for i := range p.Entries {
+			was := p.mustDecode(i)
+			was.Number, was.Rev = 0, 0
+			if was == e {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Replace returns l with the entry of e's number replaced by e.
 func (l Log) Replace(e Entry) Log {
 	l.own()
