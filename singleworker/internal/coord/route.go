@@ -29,10 +29,7 @@ func (h handler) Event(ev zkconn.Event) {
 		h.log.Warn("session expired; joining again", "owned", h.owner.Count())
 		h.owner.Step(lease.Expired{})
 	case zkconn.NodeChanged:
-		h.route(ev.Path)
-		if slot, ok := h.loop.Tree.Watched(ev.Path); ok && ev.Gone && ev.Path == h.loop.Tree.Alive(slot) {
-			h.catalog.RefreshJob(zkrec.JobOfSlot(slot)) // perhaps by somebody who gives no signals
-		}
+		h.route(ev.Path, ev.Gone)
 	}
 }
 
@@ -48,8 +45,8 @@ func (c *Coordinator) granted() {
 	}
 }
 
-// route passes on that a watched node has changed.
-func (c *Coordinator) route(path string) {
+// route passes on that a watched node has changed, or is gone.
+func (c *Coordinator) route(path string, gone bool) {
 	tree := c.loop.Tree
 	switch {
 	case path == tree.Root():
@@ -78,6 +75,9 @@ func (c *Coordinator) route(path string) {
 	switch path {
 	case tree.Alive(slot):
 		c.owner.Look(slot)
+		if gone { // perhaps by somebody who gives no signals
+			c.catalog.RefreshJob(zkrec.JobOfSlot(slot))
+		}
 	case tree.Tick(slot):
 		c.keeper.TickChanged(slot)
 		c.journal.Gates.Changed(slot)
