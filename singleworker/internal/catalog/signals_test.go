@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,22 +33,7 @@ func together(n int) (names []string, other string) {
 
 // readings counts the jobs' own nodes that an instance has read since the last call, by job.
 func readings(g *roomtest.Group, client string) func() map[string]int {
-	var mu sync.Mutex
-	counts := make(map[string]int)
-	g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		if job, is := g.Tree.Watched(r.Path); r.Client == client && is && r.Path == g.Tree.Job(job) {
-			counts[job]++
-		}
-		return zkdev.Pass()
-	})
-	return func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
-		defer clear(counts)
-		return maps.Clone(counts)
-	}
+	return g.Reads(client, zkdev.OpGetData, g.Tree.Job)
 }
 
 // scheduleOf is a job's, as an instance knows it.

@@ -3,7 +3,6 @@ package journal_test
 import (
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,22 +14,7 @@ import (
 
 // listings counts the lists of requests that an instance has read since the last call, by slot.
 func listings(g *roomtest.Group, client string) func() map[string]int {
-	var mu sync.Mutex
-	counts := make(map[string]int)
-	g.Server.ControlKeep(zkdev.OpGetChildren, func(r *zkdev.Request) zkdev.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		if slot, is := g.Tree.Watched(r.Path); r.Client == client && is && r.Path == g.Tree.Requests(slot) {
-			counts[slot]++
-		}
-		return zkdev.Pass()
-	})
-	return func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
-		defer clear(counts)
-		return maps.Clone(counts)
-	}
+	return g.Reads(client, zkdev.OpGetChildren, g.Tree.Requests)
 }
 
 // ask makes a request for a job, and sets the signal of an instance to what is given.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,6 +253,26 @@ func (g *Group) WantNodes(want bool, paths ...string) {
 		if _, _, found := g.Get(path); found != want {
 			g.T.Errorf("%s exists: %v, want %v", path, found, want)
 		}
+	}
+}
+
+// Reads counts how often a client reads a node of slots since the last call of the function that it returns, by slot.
+func (g *Group) Reads(client string, op zkdev.Op, node func(slot string) string) func() map[string]int {
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	g.Server.ControlKeep(op, func(r *zkdev.Request) zkdev.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		if slot, is := g.Tree.Watched(r.Path); r.Client == client && is && r.Path == node(slot) {
+			counts[slot]++
+		}
+		return zkdev.Pass()
+	})
+	return func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		defer clear(counts)
+		return maps.Clone(counts)
 	}
 }
 

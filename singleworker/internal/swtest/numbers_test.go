@@ -27,11 +27,17 @@ const (
 // and nothing is missing. Of one more, a page is forgotten, and that is told, too.
 func TestAFullHistoryIsToldWhole(t *testing.T) {
 	t.Parallel()
+	ofFullHistories(t, toldWhole)
+}
+
+// ofFullHistories tests a job that has run until its history is full, and once more.
+func ofFullHistories(t *testing.T, test func(t *testing.T, c *swtest.Cluster, runs int)) {
+	t.Helper()
 	for _, runs := range []int{fullHistories, fullHistories + 1} {
 		t.Run(strconv.Itoa(runs), func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
-				toldWhole(t, c, runs)
+				test(t, c, runs)
 			})
 		})
 	}

@@ -2,7 +2,6 @@ package swtest_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -51,14 +50,7 @@ func openLog(t *testing.T) runlog.Store {
 // A history that is full has forgotten nothing yet. With one more run, there is a hole of a page.
 func TestRunLogOfAFullHistory(t *testing.T) {
 	t.Parallel()
-	for _, runs := range []int{fullHistories, fullHistories + 1} {
-		t.Run(strconv.Itoa(runs), func(t *testing.T) {
-			bubble(t, func(t *testing.T, c *swtest.Cluster) {
-				t.Helper()
-				fullHistory(t, c, runs)
-			})
-		})
-	}
+	ofFullHistories(t, fullHistory)
 }
 
 func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
