@@ -216,11 +216,15 @@ func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat
 // pages are the nodes of a slot's history, of which some may be missing.
 func (c *Client) pages(ctx context.Context, slot string) ([][]byte, error) {
 	if c.ahead == nil {
-		results, err := c.readMany(ctx, readsOfHistory(c.tree, slot))
+		results, err := c.readMany(ctx, zkconn.ReadsOf(c.tree.HistoryPages(slot)...))
 		if err != nil {
 			return nil, err
 		}
-		return zkconn.DataOf(results)
+		pages, err := zkconn.DataOf(results)
+		if errors.Is(err, zkconn.ErrNoNode) {
+			return nil, nil
+		}
+		return pages, err
 	}
 	var pages [][]byte
 	for _, path := range c.tree.HistoryPages(slot) {
@@ -233,15 +237,7 @@ func (c *Client) pages(ctx context.Context, slot string) ([][]byte, error) {
 	return pages, nil
 }
 
-// readsOfHistory is what to read of a slot's history.
-func readsOfHistory(tree zkrec.Tree, slot string) (reads []zkconn.Read) {
-	for _, path := range tree.HistoryPages(slot) {
-		reads = append(reads, zkconn.Read{Path: path})
-	}
-	return reads
-}
-
-// historyOf says what the results of readsOfHistory mean. stat has the czxid of the first page, and what else it has of the one
+// historyOf says what reading the pages of a slot's history has found. stat has the czxid of the first page, and what else it has of the one
 // that was written last.
 func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
 	created := results[0].Stat.Czxid
@@ -251,10 +247,7 @@ func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, 
 		}
 	}
 	stat.Czxid = created
-	pages, err := zkconn.DataOf(results)
-	if err == nil {
-		err = results[0].Err // a slot is made with the first page
-	}
+	pages, err := zkconn.DataOf(results) // a slot is made with the first
 	if err == nil {
 		h, err = zkrec.ParseHistory(pages)
 	}

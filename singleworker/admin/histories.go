@@ -22,7 +22,7 @@ func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, er
 			slots[i] = []JobStatus{job}
 		}
 		for _, slot := range slots[i] {
-			reads = append(reads, readsOfHistory(c.tree, slot.Name)...)
+			reads = append(reads, zkconn.ReadsOf(c.tree.HistoryPages(slot.Name)...)...)
 		}
 	}
 	results, err := c.readMany(ctx, reads)

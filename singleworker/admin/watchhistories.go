@@ -102,7 +102,7 @@ func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 			continue
 		}
 		if read, ok := w.tickWhole(name, slot, r); ok {
-			written, pages = append(written, read), append(pages, readsOfHistory(w.c.tree, name)...)
+			written, pages = append(written, read), append(pages, zkconn.ReadsOf(w.c.tree.HistoryPages(name)...)...)
 		}
 	}
 	if results, err = w.c.readMany(ctx, pages); err != nil {

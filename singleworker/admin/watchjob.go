@@ -262,7 +262,7 @@ func (w *watcher) readTick(name string, slot *watchedSlot, r zkconn.ReadResult) 
 func (w *watcher) readHistories(ctx context.Context, slots []slotRead) error {
 	var reads []zkconn.Read
 	for _, p := range slots {
-		reads = append(reads, readsOfHistory(w.c.tree, p.name)...)
+		reads = append(reads, zkconn.ReadsOf(w.c.tree.HistoryPages(p.name)...)...)
 	}
 	results, err := w.c.readMany(ctx, reads)
 	if err != nil {

@@ -44,18 +44,14 @@ func (j *Job) WaitsFor(slot string) (first string, waits bool) {
 
 // ReadsOfGate lists what ParseGate parses, of a job's first shard: the record first.
 func ReadsOfGate(tree zkrec.Tree, first string) []zkconn.Read {
-	reads := []zkconn.Read{{Path: tree.Tick(first)}}
-	for _, page := range tree.HistoryPages(first) {
-		reads = append(reads, zkconn.Read{Path: page})
-	}
-	return reads
+	return zkconn.ReadsOf(append([]string{tree.Tick(first)}, tree.HistoryPages(first)...)...)
 }
 
 // ParseGate says what the records of a job's first shard mean for the others: the first of results. If they cannot be read, the others wait.
 func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*ticks.Gate, error) {
-	tick, pages := results[0], results[1:1+zkrec.HistoryPages]
-	history, err := zkconn.DataOf(pages)
-	if err := errors.Join(tick.Err, pages[0].Err, err); err != nil {
+	tick := results[0]
+	history, err := zkconn.DataOf(results[1 : 1+zkrec.HistoryPages])
+	if err := errors.Join(tick.Err, err); err != nil {
 		return nil, err
 	}
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)

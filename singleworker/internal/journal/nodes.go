@@ -306,8 +306,7 @@ type fetching struct {
 
 func (f fetching) read() {
 	tree := f.loop.Tree
-	reads := []zkconn.Read{{Path: tree.Tick(f.n.slot)}, {Path: tree.History(f.n.slot)}}
-	f.loop.Read(reads, func(results []zkconn.ReadResult) {
+	f.loop.Read(zkconn.ReadsOf(tree.Tick(f.n.slot), tree.History(f.n.slot)), func(results []zkconn.ReadResult) {
 		var s Stored
 		err := s.setTick(tree.Tick(f.n.slot), results[0].Data, results[0].Stat, results[0].Err)
 		switch {
@@ -324,7 +323,7 @@ func (f fetching) read() {
 // readPages reads the pages after the first, which most histories have. A change moves the tick record on, too, so it does not matter
 // if they are of another moment: the versions decide.
 func (f fetching) readPages(s Stored, first zkconn.ReadResult) {
-	f.loop.Read(pagesOf(f.loop, f.n.slot)[1:], func(results []zkconn.ReadResult) {
+	f.loop.Read(zkconn.ReadsOf(f.loop.Tree.HistoryPages(f.n.slot)[1:]...), func(results []zkconn.ReadResult) {
 		path := f.loop.Tree.History(f.n.slot)
 		f.done(s, s.setHistory(path, append([]zkconn.ReadResult{first}, results...)))
 	})

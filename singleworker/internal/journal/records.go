@@ -28,14 +28,6 @@ func (s Stored) Version() int32 { return s.version }
 // History is at least as recent as the record.
 func (s Stored) History() zkrec.History { return s.history.History() }
 
-func pagesOf(l *session.Loop, slot string) []zkconn.Read {
-	reads := make([]zkconn.Read, 0, zkrec.HistoryPages)
-	for _, path := range l.Tree.HistoryPages(slot) {
-		reads = append(reads, zkconn.Read{Path: path})
-	}
-	return reads
-}
-
 // setMark has record and history agree on where the history is. They do, unless one of them was repaired, or written manually.
 func (s *Stored) setMark() {
 	s.history = s.history.From(s.record.History)
@@ -49,7 +41,7 @@ func ReadWatched(ctx context.Context, l *session.Loop, slot string) (s Stored, e
 	if err = s.setTick(path, data, stat, err); err != nil {
 		return s, err
 	}
-	return s, s.setHistory(l.Tree.History(slot), l.Conn.ReadMany(ctx, pagesOf(l, slot))) // after the record: as old, or newer
+	return s, s.setHistory(l.Tree.History(slot), l.Conn.ReadMany(ctx, zkconn.ReadsOf(l.Tree.HistoryPages(slot)...))) // after the record: as old, or newer
 }
 
 func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) error {
@@ -62,10 +54,7 @@ func (s *Stored) setTick(path string, data []byte, stat zkconn.Stat, err error) 
 }
 
 func (s *Stored) setHistory(path string, pages []zkconn.ReadResult) error {
-	data, err := zkconn.DataOf(pages)
-	if err == nil {
-		err = pages[0].Err // a slot is made with the first page
-	}
+	data, err := zkconn.DataOf(pages) // a slot is made with the first
 	if err == nil {
 		s.history, err = zkrec.ParseLog(data)
 	}

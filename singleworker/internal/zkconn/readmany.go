@@ -30,11 +30,21 @@ type ReadResult struct {
 	Err   error
 }
 
-// DataOf is the data of each node, and nil of one that does not exist; or the error of the first that was not read.
+// ReadsOf lists reads of the data of nodes.
+func ReadsOf(paths ...string) []Read {
+	reads := make([]Read, len(paths))
+	for i, path := range paths {
+		reads[i].Path = path
+	}
+	return reads
+}
+
+// DataOf is the data of each node, and nil of one that does not exist. The first must exist. The error is that of the first node
+// that was not read.
 func DataOf(results []ReadResult) ([][]byte, error) {
 	data := make([][]byte, len(results))
 	for i, r := range results {
-		if r.Err != nil && !errors.Is(r.Err, ErrNoNode) {
+		if r.Err != nil && (i == 0 || !errors.Is(r.Err, ErrNoNode)) {
 			return nil, r.Err
 		}
 		data[i] = r.Data

@@ -89,7 +89,8 @@ func (l Log) Add(keep int, through int64, entries ...Entry) Log {
 			last.Count = min(last.Ticks()+e.Ticks(), MaxCount)
 			last.To, last.Ended = e.Last(), e.Ended
 			last.Rev = l.mark.Rev
-			l.put(l.newest, len(l.pages[l.newest].Entries)-1, last)
+			p := &l.pages[l.newest]
+			l.put(p, len(p.Entries)-1, last.Rev, p.encode(last))
 		} else {
 			l.append(keep, e)
 		}
@@ -105,8 +106,8 @@ func (l *Log) append(keep int, e Entry) {
 	l.mark.Number++
 	e.Number, e.Rev = l.mark.Number, l.mark.Rev
 	p := &l.pages[l.newest]
-	n := len(p.Entries)
-	if n == 0 || n >= (keep+HistoryPages-2)/(HistoryPages-1) || p.size()+len(p.encode(e)) > MaxPageBytes || p.last()+1 != e.Number {
+	n, data := len(p.Entries), p.encode(e)
+	if n == 0 || n >= (keep+HistoryPages-2)/(HistoryPages-1) || p.size()+len(data) > MaxPageBytes || p.last()+1 != e.Number {
 		if n > 0 {
 			l.newest = (l.newest + 1) % HistoryPages
 			p = &l.pages[l.newest]
@@ -115,18 +116,18 @@ func (l *Log) append(keep int, e Entry) {
 			l.dropped = max(l.dropped, rev)
 		}
 		*p = page{First: e.Number, Ahead: e.Rev - e.Number, Writer: Writer{e.SID, e.Token}}
+		data = p.encode(e)
 	}
-	l.put(l.newest, len(p.Entries), e)
+	l.put(p, len(p.Entries), e.Rev, data)
 }
 
-// put writes an entry to a page, where one is or after the last one.
-func (l *Log) put(index, i int, e Entry) {
-	p := &l.pages[index]
+// put writes an encoded entry to a page, where one is or after the last one.
+func (l *Log) put(p *page, i int, rev int64, data []byte) {
 	p.Rev, p.Entries, p.revs = l.mark.Rev, slices.Clone(p.Entries), slices.Clone(p.revs)
 	if i == len(p.Entries) {
 		p.Entries, p.revs = append(p.Entries, nil), append(p.revs, 0)
 	}
-	p.Entries[i], p.revs[i] = p.encode(e), e.Rev
+	p.Entries[i], p.revs[i] = data, rev
 }
 
 // continuedBy is the last entry, if it is a row of ticks up to a time, which e continues.
@@ -141,31 +142,32 @@ func (l *Log) continuedBy(through int64, e Entry) (last Entry, ok bool) {
 
 // Amend returns l with the entry of e's run replaced by e. ok is false if the run is no longer in l.
 func (l Log) Amend(e Entry) (amended Log, ok bool) {
+	was, ok := l.ofRun(e.RunID)
+	if !ok {
+		return l, false
+	}
+	l.mark.Rev++
+	e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, l.mark.Rev
+	return l.Replace(e), true
+}
+
+// ofRun is the entry of a run.
+func (l Log) ofRun(id string) (e Entry, ok bool) {
 	for _, p := range l.all() {
 		for i := range p.Entries {
-			if was := p.mustDecode(i); was.RunID == e.RunID {
-				l.mark.Rev++
-				e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, l.mark.Rev
-				return l.Replace(e), true
+			if e = p.mustDecode(i); e.RunID == id {
+				return e, true
 			}
 		}
 	}
-	return l, false
+	return Entry{}, false
 }
 
 // Says reports whether l has e already, as what became of its run: it was written, and the answer was lost.
 func (l Log) Says(e Entry) bool {
-	e.Error, e.Number, e.Rev = CutError(e.Error), 0, 0
-	for _, p := range l.all() {
-		for i := range p.Entries {
-			was := p.mustDecode(i)
-			was.Number, was.Rev = 0, 0
-			if was == e {
-				return true
-			}
-		}
-	}
-	return false
+	was, ok := l.ofRun(e.RunID)
+	e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, was.Rev
+	return ok && was == e
 }
 
 // Replace returns l with the entry of e's number replaced by e.
@@ -173,7 +175,7 @@ func (l Log) Replace(e Entry) Log {
 	l.own()
 	for k := range l.pages {
 		if p := &l.pages[k]; e.Number >= p.First && e.Number <= p.last() {
-			l.put(k, int(e.Number-p.First), e)
+			l.put(p, int(e.Number-p.First), e.Rev, p.encode(e))
 		}
 	}
 	return l

@@ -207,6 +207,9 @@ func TestAmend(t *testing.T) {
 	if !ok || got[0] != was[0] || got[1].State != zkrec.RunOK || got[1].Number != 2 || got[1].Rev != 4 || got[2] != was[2] {
 		t.Errorf("amended to %+v, %v", got, ok)
 	}
+	if late := ran("r2", zkrec.RunOK); l.Says(late) || !amended.Says(late) || amended.Says(ran("r9", zkrec.RunOK)) {
+		t.Error("what the history says of a run is not known")
+	}
 	if was[1].State != zkrec.RunInterrupted {
 		t.Error("the log that was given has changed")
 	}
