@@ -24,7 +24,8 @@ usage() {
 
 		ZOOKEEPER_HOME names an unpacked Apache ZooKeeper; without it, Debian's
 		package is used. JAVA_HOME names the Java runtime; without it, PATH does.
-		ZOOKEEPER_HEAP is the heap of a server that is not in an ensemble: 1g.
+		ZOOKEEPER_HEAP is the heap of a server that is not in an ensemble, which takes
+		it at once. Without it the heap grows up to 1g, and collecting is slow meanwhile.
 	END
 }
 
@@ -174,16 +175,17 @@ run() {
 	[[ ! -r $dir/tls.pem ]] || speak_tls "$dir"
 	local main=ZooKeeperServerMain
 	# A server keeps its last 500 transactions in memory, each of up to 1 MiB; when there is no more, it ends.
-	local -a flags=("-Xmx${ZOOKEEPER_HEAP:-1g}")
+	local -a flags=(-Xms32m -Xmx1g)
+	[[ -z "${ZOOKEEPER_HEAP:-}" ]] || flags=("-Xms$ZOOKEEPER_HEAP" "-Xmx$ZOOKEEPER_HEAP" -XX:+AlwaysPreTouch)
 	if (($# > 2)); then
 		join_ensemble "$dir" "${@:3}"
 		main=quorum.QuorumPeerMain
 		# Servers that were away get the transactions that they missed rather than a snapshot, if
 		# possible, so that most logs are complete. They keep these in memory.
-		flags=(-Xmx512m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
+		flags=(-Xms32m -Xmx512m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
 	fi
 	# exec, so that this process id is that of the server.
-	exec "$java" -Xms32m "${flags[@]}" -XX:+UseSerialGC \
+	exec "$java" "${flags[@]}" -XX:+UseSerialGC \
 		-Dlogback.configurationFile="$dir/logback.xml" \
 		-Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
 		-Dorg.slf4j.simpleLogger.showDateTime=true \

@@ -11,7 +11,7 @@ import (
 )
 
 // bareClaims returns how many claims a second ZooKeeper takes from one connection that does nothing else. A claim is as the
-// library's: three checks and one write, 500 to a transaction, with several transactions under way.
+// library's: two checks and two writes, 500 to a transaction, with several transactions under way.
 func (b *bench) bareClaims(addr string) float64 {
 	b.t.Helper()
 	const together, underWay = 500, 4
@@ -20,7 +20,7 @@ func (b *bench) bareClaims(addr string) float64 {
 		b.t.Fatal(err)
 	}
 	defer conn.Close()
-	record := []byte(strings.Repeat("x", 200)) // as long as a tick record
+	tick, beat := []byte(strings.Repeat("x", 300)), []byte(strings.Repeat("x", 13)) // as long as the records that a claim writes
 	var wg sync.WaitGroup
 	failed := make(chan error, underWay)
 	counts := make([]int, underWay)
@@ -29,10 +29,15 @@ func (b *bench) bareClaims(addr string) float64 {
 		wg.Go(func() {
 			var create, claim []any
 			for k := range together {
-				path := fmt.Sprintf("/bare-%d-%03d", w, k)
-				create = append(create, &zk.CreateRequest{Path: path, Data: record, Acl: zk.WorldACL(zk.PermAll)})
-				check := &zk.CheckVersionRequest{Path: path, Version: -1}
-				claim = append(claim, check, check, check, &zk.SetDataRequest{Path: path, Data: record, Version: -1})
+				job := fmt.Sprintf("/bare-%d-%03d", w, k)
+				for _, path := range []string{job, job + "/alive", job + "/alive/owner", job + "/tick"} {
+					create = append(create, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
+				}
+				claim = append(claim,
+					&zk.CheckVersionRequest{Path: job + "/alive", Version: -1},
+					&zk.SetDataRequest{Path: job + "/alive/owner", Data: beat, Version: -1},
+					&zk.CheckVersionRequest{Path: job, Version: -1},
+					&zk.SetDataRequest{Path: job + "/tick", Data: tick, Version: -1})
 			}
 			if _, err := conn.Multi(create...); err != nil && !errors.Is(err, zk.ErrNodeExists) { // by an earlier call
 				failed <- err
