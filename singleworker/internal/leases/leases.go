@@ -16,6 +16,7 @@ package leases
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,11 +43,13 @@ type Table struct {
 	OnStep func()
 
 	clock *Clock
-	wake  chan struct{} // a lease was added or renewed; buffers one signal
+	wake  chan struct{} // a run has begun whose lease ends before next; buffers one signal
 
 	mu       sync.Mutex
 	leases   map[lease.Slot]*Lease
-	observer func(Change) // nil outside of tests
+	running  map[*Lease]struct{} // leases with runs in progress: the others have nothing to cancel
+	next     time.Duration       // Elapsed: when Watch looks at them again
+	observer func(Change)        // nil outside of tests
 
 	ahead time.Duration // of the wall clock when OnStep was last called; used only by Watch
 }
@@ -56,7 +59,7 @@ const maxDrift = 100 * time.Millisecond
 
 // NewTable returns an empty table.
 func NewTable(clock *Clock) *Table {
-	return &Table{clock: clock, wake: make(chan struct{}, 1), leases: make(map[lease.Slot]*Lease)}
+	return &Table{clock: clock, wake: make(chan struct{}, 1), leases: make(map[lease.Slot]*Lease), running: make(map[*Lease]struct{})}
 }
 
 // Lease is the right to run one slot under one token.
@@ -66,9 +69,9 @@ type Lease struct {
 	Token int64
 
 	// guarded by table.mu
-	until time.Duration     // on the clock's Elapsed
-	ended error             // why the lease was closed; nil while it can be renewed
-	runs  map[*run]struct{} // nil until there was one
+	until time.Duration // on the clock's Elapsed
+	ended error         // why the lease was closed; nil while it can be renewed
+	runs  []*run        // in progress; mostly one
 }
 
 type run struct{ cancel context.CancelCauseFunc }
@@ -84,7 +87,6 @@ func (t *Table) Open(slot lease.Slot, token int64, until time.Duration) *Lease {
 	l := &Lease{table: t, Slot: slot, Token: token, until: until}
 	t.leases[slot] = l
 	t.notify(l)
-	signal(t.wake)
 	return l
 }
 
@@ -95,7 +97,6 @@ func (t *Table) Renew(slot lease.Slot, until time.Duration) {
 	if l := t.leases[slot]; l != nil {
 		l.until = max(l.until, until)
 		t.notify(l)
-		signal(t.wake)
 	}
 }
 
@@ -155,22 +156,15 @@ func (t *Table) sweep() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now().Elapsed
-	next := WatchEvery
-	for _, l := range t.leases {
-		if left := t.clock.Ends(l.until) - now; left > 0 {
-			next = min(next, left)
+	t.next = now + WatchEvery
+	for l := range t.running {
+		if ends := t.clock.Ends(l.until); ends > now {
+			t.next = min(t.next, ends)
 		} else {
 			l.cancelRuns(ErrLost)
 		}
 	}
-	return next
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return t.next - now
 }
 
 // Begin returns a context for one run, canceled when the lease ends, and a function
@@ -183,14 +177,22 @@ func (l *Lease) Begin(parent context.Context) (context.Context, func(), error) {
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel: cancel}
-	if l.runs == nil {
-		l.runs = make(map[*run]struct{})
+	l.runs = append(l.runs, r)
+	l.table.running[l] = struct{}{}
+	if l.until < l.table.next {
+		select {
+		case l.table.wake <- struct{}{}:
+		default:
+		}
 	}
-	l.runs[r] = struct{}{}
 	return ctx, func() {
 		l.table.mu.Lock()
 		defer l.table.mu.Unlock()
-		delete(l.runs, r)
+		l.runs = slices.DeleteFunc(l.runs, func(other *run) bool { return other == r })
+		if len(l.runs) == 0 {
+			l.runs = nil
+			delete(l.table.running, l)
+		}
 		cancel(context.Canceled)
 	}, nil
 }
@@ -219,7 +221,7 @@ func (l *Lease) end(cause error) {
 }
 
 func (l *Lease) cancelRuns(cause error) {
-	for r := range l.runs {
+	for _, r := range l.runs {
 		r.cancel(cause)
 	}
 }
