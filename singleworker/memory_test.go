@@ -20,7 +20,7 @@ import (
 //
 //nolint:paralleltest // see above
 func TestMemoryOfIdleJobs(t *testing.T) {
-	const few, many, most = 500, 2000, 5600 // most: bytes
+	const few, many, most = 500, 2000, 5000 // most: bytes
 	used := (usedBy(t, many) - usedBy(t, few)) / (many - few)
 	t.Logf("%d bytes per job", used)
 	if used > most {

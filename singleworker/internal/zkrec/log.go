@@ -37,11 +37,16 @@ func ParseLog(data [][]byte) (Log, error) {
 
 // parsePages returns what the nodes of a history say, and the entries, the oldest first.
 func parsePages(data [][]byte) (l Log, entries []Entry, err error) {
-	l.own()
 	for i, data := range data {
 		p, found, err := parsePage(data)
 		if err != nil {
 			return Log{}, nil, err
+		}
+		if p.Rev == 0 {
+			continue // it was never written: that of a slot that has not run takes no memory
+		}
+		if l.pages == nil {
+			l.own()
 		}
 		l.pages[i] = p
 		if p.last() > l.mark.Number {
