@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // readings is a WatchHistories whose readings a test reads.
@@ -121,6 +123,43 @@ func TestWatchHistories(t *testing.T) {
 		_, err = w.c.Cancel(w.Context(), "brief")
 		w.must(err)
 		on.want("came and went", "unseen jobs")
+	})
+}
+
+// A claim says in the tick record that the history is as it was, so the history is not read for it. A tick record that cannot be read
+// says nothing.
+func TestWatchHistoriesReadsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		on := w.read(w.operator(), WatchHistoriesOptions{})
+		on.want("submit", "job")
+		var reads atomic.Int64
+		w.server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Path == w.c.tree.History("job") {
+				reads.Add(1)
+			}
+			return zkdev.Pass()
+		})
+		wantReads := func(what string, want int64, act func()) {
+			act()
+			reads.Store(0) // those of the act
+			settle()
+			if n := reads.Load(); n != want {
+				t.Errorf("%s: the history is read %d times, want %d", what, n, want)
+			}
+		}
+		run := entryOfRun("a", zkrec.RunOK)
+		wantReads("a claim", 0, func() { w.claim(run.Run) })
+		on.want("a claim")
+		wantReads("a result", 1, func() { w.end(run) })
+		on.want("a result", "job a:ok")
+
+		w.submit(job.Job{Name: "fresh", Schedule: "@hourly"})
+		on.want("submit", "fresh")
+		history := w.pagesOf("fresh", zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("b", zkrec.RunOK)))
+		w.multi(append(history, zkconn.SetOp(w.c.tree.Tick("fresh"), []byte("zzz"), zkconn.AnyVersion))...)
+		on.want("a tick record that cannot be read", "fresh b:ok")
 	})
 }
 
