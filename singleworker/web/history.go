@@ -226,7 +226,7 @@ func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, lates
 	}
 	for slot, e := range newest {
 		next, ended := oldest[slot]
-		if latest && ended && !common[slot] && e.Kind != runlog.Gone && next.Tick.After(e.To) {
+		if latest && ended && !common[slot] && e.Kind != runlog.Gone && next.Tick.After(e.To) && next.Number != e.Number+1 {
 			all = append(all, unlogged(e, next.Tick))
 		}
 	}

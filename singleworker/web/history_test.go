@@ -170,7 +170,11 @@ func TestMerged(t *testing.T) {
 		}
 		return e.Entry
 	}
-	run := func(seq int64, slot string) runlog.Entry { return loggedRun(seq, slot, admin.RunOK, 100-int(seq), 1) }
+	run := func(seq int64, slot string) runlog.Entry {
+		e := loggedRun(seq, slot, admin.RunOK, 100-int(seq), 1)
+		e.Number = seq
+		return e
+	}
 	removed := runlog.Entry{Seq: 5, Slot: "a", Job: "a", Kind: runlog.Gone, At: noon.Add(-95 * time.Minute)}
 	shards := admin.JobStatus{Name: "a", Slots: []admin.JobStatus{{Name: "a[0]", Shard: &admin.Shard{}}, {Name: "a[1]", Shard: &admin.Shard{Index: 1}}}}
 	everywhere := admin.JobStatus{Name: "a", Job: job.Job{Everywhere: true}}
@@ -188,6 +192,7 @@ func TestMerged(t *testing.T) {
 		"running comes first":  {held: []admin.Entry{held(run(1, "a"), "running")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-1 running, old-3 ok, old-2 ok"},
 		"wherever it is":       {held: []admin.Entry{held(run(3, "a"), "ok"), held(run(2, "a"), "running")}, logged: []runlog.Entry{run(1, "a")}, want: "old-2 running, old-3 ok, hole, old-1 ok"},
 		"nobody reads":         {held: []admin.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, want: "old-9 ok, old-8 ok, hole, old-2 ok"},
+		"read just before":     {held: []admin.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(7, "a")}, want: "old-9 ok, old-8 ok, old-7 ok"},
 		"in the past":          {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, past: true, want: "old-9 ok, old-2 ok"},
 		"submitted once more":  {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{removed, run(2, "a")}, want: "old-9 ok, removed, old-2 ok"},
 		"a shard nobody reads": {of: shards, held: []admin.Entry{held(run(9, "a[1]"), "ok"), held(run(8, "a[0]"), "ok")}, logged: []runlog.Entry{run(8, "a[0]"), run(2, "a[1]"), run(1, "a[0]")}, want: "old-9 ok, hole, old-8 ok, old-2 ok, old-1 ok"},
