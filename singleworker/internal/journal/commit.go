@@ -52,7 +52,7 @@ func (ch *change) log(j *Journal, n *node, record *zkrec.Tick) {
 	}
 }
 
-// prepare builds the transaction of w.
+// prepare builds the transaction of w. It is nil if w amends what the history no longer has.
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
 	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, pagesAt: -1, removeAt: -1}
@@ -61,7 +61,10 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
 	}
 	if w.kind == amend {
-		ch.history, _ = n.history.Amend(*w.amend) // send has seen that it can be
+		var ok bool
+		if ch.history, ok = n.history.Amend(*w.amend); !ok {
+			return nil
+		}
 		record := *n.record                       // which those who follow the slot watch
 		ch.log(j, n, &record)
 		return ch
@@ -86,15 +89,13 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 
 // send writes w, together with what else is written in this turn.
 func (j *Journal) send(n *node, w *write, guard owner.Guard) {
-	if w.kind == amend {
-		if _, ok := n.history.Amend(*w.amend); !ok {
-			j.finish(n, w, ticks.ErrSuperseded)
-			j.advance(n)
-			return
-		}
+	ch := j.prepare(n, w, guard)
+	if ch == nil {
+		j.finish(n, w, ticks.ErrSuperseded)
+		j.advance(n)
+		return
 	}
 	n.busy = true
-	ch := j.prepare(n, w, guard)
 	answered := func(r session.Result) {
 		n.busy = false
 		if r.Err == nil {

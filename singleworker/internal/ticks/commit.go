@@ -33,7 +33,7 @@ type Commit struct {
 }
 
 // Opens reports whether the commit opens a run.
-func (c Commit) Opens() bool {
+func (c *Commit) Opens() bool {
 	return c.Plan.Record.Open() && c.Plan.Record.RunID != c.From.RunID
 }
 
