@@ -103,7 +103,7 @@ func filterOf(r *http.Request) filter {
 
 // matches looks for the text in names, handlers, owners and labels.
 func (f filter) matches(job admin.JobStatus) bool {
-	if f.State != "" && words.State(job) != f.State && (f.State != "failing" || words.Failing(job, time.Time{}) == "") {
+	if f.State != "" && words.State(job) != f.State && !(f.State == "failing" && words.Fails(job)) {
 		return false
 	}
 	if f.Text == "" {

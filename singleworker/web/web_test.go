@@ -13,12 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -72,7 +75,7 @@ func TestPages(t *testing.T) {
 		awaitNoon()
 		s := serve(t, newFake(), Options{Title: "billing"})
 		s.wants("/", "<title>Needs attention · billing</title>", "2 instances", "4 jobs", "5 problems",
-			"record is garbage; repair the job", "swctl repair broken", "no instance has registered handler &#34;orphan&#34;", "swctl set orphan --handler NAME",
+			"record is garbage; repair the job", "swctl repair broken", "no instance has registered handler &#34;orphan&#34;", "swctl set orphan --handler HANDLER",
 			"failed 4 times in a row, last success 1d3h ago", "swctl history nightly --failed", "its clock is 7s ahead", "swctl instances show app-2",
 			"paused until it is resumed, by alice@ops: migration", "swctl resume parts")
 		s.wants("/jobs", "4 jobs", "failed 3h ago", `<a href="job?name=nightly">nightly</a>`, "in 21h")
@@ -91,6 +94,47 @@ func TestPages(t *testing.T) {
 			t.Errorf("filtered by state:\n%s", page)
 		}
 	})
+}
+
+// All that can be wrong with a job is a problem, the worst first, unless it is meant or passes.
+func TestEveryConditionIsAProblem(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := &snapshot{
+		jobs: []admin.JobStatus{
+			{Name: "1", State: admin.StateOwned, Paused: &admin.Pause{Since: now.Add(-25 * time.Hour)}, Failing: &admin.Failing{Runs: 1}},
+			{Name: "2", State: admin.StateOwned, Overrun: now.Add(-time.Minute)},
+			{Name: "3", State: admin.StateOwned, Failing: &admin.Failing{Runs: 1}, Overrun: now.Add(-time.Minute)},
+			{Name: "4", State: admin.StateOwned, Hung: &admin.Hung{Since: now.Add(-time.Hour)}, Failing: &admin.Failing{Runs: 1}},
+			{Name: "5", State: admin.StateOwned, Watermark: now.Add(time.Hour)},
+			{Name: "6", State: admin.StateOwned, Overdue: now.Add(-time.Hour), Hung: &admin.Hung{Since: now.Add(-time.Hour)}},
+			{Name: "fine", State: admin.StateOwned, Resizing: &admin.Resizing{}},
+			{Name: "meant", State: admin.StateOwned, Paused: &admin.Pause{Since: now}, Failing: &admin.Failing{Runs: 1}},
+			{Name: "done", State: admin.StateDone, DoneAt: now, Failing: &admin.Failing{Runs: 1}},
+			{Name: "7", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Waiting}, Overdue: now},
+			{Name: "8", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.AllFull}},
+			{Name: "9", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Nowhere}},
+			{Name: "A", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadSpec}},
+		},
+		instances: []admin.Instance{{ID: "app-1", State: admin.InstanceWrongClock}, {ID: "app-2", State: admin.InstanceNone}},
+	}
+	var got, kinds []string
+	for _, p := range attention(s, now) {
+		got, kinds = append(got, p.What+" "+p.Kind+": "+p.Try), append(kinds, p.Kind)
+	}
+	want := []string{
+		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
+		"5 late: swctl why 5", "6 late: swctl why 6", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2",
+		"app-1 wrong clock: swctl instances show app-1", "app-2 instance: swctl instances show app-2", "1 long paused: swctl resume 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	for _, m := range words.Meanings() {
+		if m.Severity != words.Fine && !slices.Contains(kinds, m.Word) {
+			t.Errorf("%s: no problem is %q", m.Code, m.Word)
+		}
+	}
 }
 
 var link = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)

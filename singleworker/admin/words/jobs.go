@@ -105,59 +105,27 @@ func Owners(shards []admin.JobStatus) string {
 	return strings.Join(parts, " ")
 }
 
-// State is the state of a job, or what is more worth knowing of it.
+// State is the state of a job, or the word of the first of its conditions that has one.
 func State(job admin.JobStatus) string {
-	switch {
-	case job.State != admin.StateOwned:
-	case job.Paused != nil:
-		return "paused"
-	case !job.Overdue.IsZero():
-		return "late"
-	case job.Hung != nil:
-		return "hung"
-	case job.Resizing != nil:
-		return "resizing"
+	for r := range conditions(&job, time.Time{}) { // none of the words depends on the time
+		if r.State != "" {
+			return r.State
+		}
 	}
 	return string(job.State)
 }
 
-// clockSkew is how far in the future a claimed tick may be because clocks differ.
-const clockSkew = time.Minute
-
-// Cause says why a job does not run as its schedule says.
+// Cause says why a job does not run as its schedule says: all of its conditions.
 func Cause(job admin.JobStatus, now time.Time) string {
 	var parts []string
-	zone := Zone(job.Job)
-	if job.Paused != nil {
-		parts = append(parts, "paused "+Pause(*job.Paused, zone, now))
-	}
-	if !job.Overdue.IsZero() {
-		parts = append(parts, "late since "+plain.Moment(job.Overdue, now, zone))
-	}
-	if ahead := job.Watermark; ahead.Sub(now) > clockSkew {
-		parts = append(parts, "nothing runs before "+plain.Moment(ahead, now, zone)+": a clock was wrong, see swctl why "+plain.Quoted(job.Name))
-	}
-	if !job.Overrun.IsZero() {
-		parts = append(parts, Overrun(job, now))
-	} else if job.Hung != nil {
-		parts = append(parts, Hung(*job.Hung, now))
-	}
-	if text := Failing(job, now); text != "" {
-		parts = append(parts, text)
-	}
-	if job.Resizing != nil {
-		parts = append(parts, "resizing "+job.Resizing.String())
-	}
-	if !job.DoneAt.IsZero() {
-		parts = append(parts, Removed(job, now))
-	} else if !job.Reason.IsZero() {
-		parts = append(parts, plain.FirstLine(job.Reason.String()))
+	for _, c := range Conditions(job, now) {
+		parts = append(parts, c.String())
 	}
 	return strings.Join(parts, "; ")
 }
 
-// Removed is "done 3h ago, removed in 21h".
-func Removed(job admin.JobStatus, now time.Time) string {
+// removed is "done 3h ago, removed in 21h".
+func removed(job admin.JobStatus, now time.Time) string {
 	text := "done " + plain.Relative(job.DoneAt, now)
 	switch keep := job.Job.KeepDone; keep {
 	case jobs.KeepForever:
@@ -167,24 +135,25 @@ func Removed(job admin.JobStatus, now time.Time) string {
 	}
 }
 
-// Overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped".
-func Overrun(job admin.JobStatus, now time.Time) string {
+// overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped"; of a run that hangs, the latter.
+func overrun(job admin.JobStatus, now time.Time) string {
 	what := "still running"
 	if run := job.LastRun; run != nil {
 		what += " after " + plain.Span(now.Sub(run.Started))
 	}
+	what += "; "
 	if job.Hung != nil {
-		what = Hung(*job.Hung, now)
+		what = ""
 	}
 	fate := "are skipped"
 	if job.Job.Overlap == jobs.OverlapQueue {
 		fate = "wait"
 	}
-	return fmt.Sprintf("%s; ticks since %s %s", what, plain.Absolute(job.Overrun, Zone(job.Job)), fate)
+	return fmt.Sprintf("%sticks since %s %s", what, plain.Absolute(job.Overrun, Zone(job.Job)), fate)
 }
 
-// Hung is "hangs: it has been running for 3h, and 95% of its runs took at most 2m".
-func Hung(h admin.Hung, now time.Time) string {
+// hangs is "hangs: it has been running for 3h, and 95% of its runs took at most 2m".
+func hangs(h admin.Hung, now time.Time) string {
 	text := "hangs: it has been running for " + plain.Span(now.Sub(h.Since))
 	if h.UsualMillis > 0 {
 		text += ", and 95% of its runs took at most " + plain.Span(time.Duration(h.UsualMillis)*time.Millisecond)
@@ -192,22 +161,32 @@ func Hung(h admin.Hung, now time.Time) string {
 	return text
 }
 
-// Failing is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no success on record", or
-// "2 of 4 shards fail; import[1] failed 7 times ...".
-func Failing(job admin.JobStatus, now time.Time) string {
-	var worst *admin.JobStatus
-	fail, slots := 0, Slots(job)
-	for i := range slots {
-		if slots[i].Failing != nil {
+// Fails reports whether the last run of a job, or of one of its slots, failed.
+func Fails(job admin.JobStatus) bool {
+	worst, _ := failing(&job)
+	return worst != nil
+}
+
+// failing is the slot of a job with the most failures in a row, or nil, and how many slots fail.
+func failing(job *admin.JobStatus) (worst *admin.JobStatus, fail int) {
+	if job.Failing != nil {
+		return job, 1
+	}
+	for i := range job.Slots {
+		if slot := &job.Slots[i]; slot.Failing != nil {
 			fail++
-			if worst == nil || slots[i].Failing.Runs > worst.Failing.Runs {
-				worst = &slots[i]
+			if worst == nil || slot.Failing.Runs > worst.Failing.Runs {
+				worst = slot
 			}
 		}
 	}
-	if worst == nil {
-		return ""
-	}
+	return worst, fail
+}
+
+// failed is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no success on record", or
+// "2 of 4 shards fail; import[1] failed 7 times ...".
+func failed(job admin.JobStatus, now time.Time) (since time.Time, detail string) {
+	worst, fail := failing(&job)
 	times, success := "once", "no success on record"
 	if n := worst.Failing.Runs; n > 1 {
 		times = fmt.Sprintf("%d times in a row", n)
@@ -224,9 +203,9 @@ func Failing(job admin.JobStatus, now time.Time) string {
 		if Everywhere(job) {
 			what = "instances"
 		}
-		text = fmt.Sprintf("%d of %d %s fail; %s %s", fail, len(slots), what, worst.Name, text)
+		text = fmt.Sprintf("%d of %d %s fail; %s %s", fail, len(job.Slots), what, worst.Name, text)
 	}
-	return text
+	return worst.Failing.Since, text
 }
 
 // Pause is "until 2026-11-22 09:00:00 CET (in 1d), by alice@host: why".

@@ -115,7 +115,7 @@ func (w *writer) recorded(name string) {
 	case last.State == admin.RunRunning:
 		w.sayf("%s has been running on %s since %s (attempt %d).", name, last.InstanceID, w.at(last.Started), last.Attempt)
 		if hung := w.Job.Hung; hung != nil && hung.RunID == last.RunID {
-			w.sayf("It %s.", Hung(*hung, w.At))
+			w.sayf("It %s.", hangs(*hung, w.At))
 		}
 	case last.State == admin.RunUnknown:
 		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",

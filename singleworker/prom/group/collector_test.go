@@ -20,6 +20,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/prom/group"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
@@ -118,9 +119,9 @@ func TestCollector(t *testing.T) {
 		begun := w.begin()
 		at := func(d time.Duration) string { return fmt.Sprint(float64(begun.Add(d).UnixMilli()) / 1000) }
 		const minute = time.Minute
-		w.want(map[string]string{
+		want := map[string]string{
 			"up": "1", "reads_total": "1", "read_errors_total": "0", "jobs_omitted": "0", "read_timestamp_seconds": at(4*minute + 30*time.Second),
-			"jobs owned": "3", "jobs unowned": "1", "jobs paused": "1", "jobs late": "0",
+			"jobs owned": "3", "jobs unowned": "1", "jobs paused": "1",
 			"instances active": "2", "instances drained": "0",
 			"job_state good owned": "1", "job_state good unowned": "", "job_state nobody unowned": "1", "job_state paused paused": "1",
 			"job_slots shards": "3", "job_slots good": "1",
@@ -130,7 +131,13 @@ func TestCollector(t *testing.T) {
 			"job_last_success_timestamp_seconds shards": at(4 * minute), "job_last_success_timestamp_seconds nobody": "",
 			"job_last_run_timestamp_seconds bad": at(4 * minute), "job_last_run_timestamp_seconds nobody": "",
 			"job_next_run_timestamp_seconds good": at(5 * minute), "job_runs_in_progress good": "0",
-		})
+		}
+		for _, state := range words.States() {
+			if series := "jobs " + state; want[series] == "" {
+				want[series] = "0" // each state has a series from the start
+			}
+		}
+		w.want(want)
 		problems, err := testutil.GatherAndLint(w.registry)
 		if err != nil || len(problems) > 0 {
 			t.Errorf("%v, %v", problems, err)

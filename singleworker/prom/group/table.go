@@ -9,14 +9,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/prom/internal/metric"
 )
 
-// The states, for series that begin at zero.
-var (
-	jobStates      = []string{"owned", "unowned", "late", "paused", "resizing", "invalid", "done", "canceled"}
-	instanceStates = []string{
-		admin.InstanceActive, admin.InstanceStandby, admin.InstanceDraining, admin.InstanceDrained, admin.InstanceDisabled,
-		admin.InstanceStopping, admin.InstanceWrongClock, admin.InstanceUnreadable, admin.InstanceNone,
-	}
-)
+// instanceStates are those of instances, for series that begin at zero.
+var instanceStates = []string{
+	admin.InstanceActive, admin.InstanceStandby, admin.InstanceDraining, admin.InstanceDrained, admin.InstanceDisabled,
+	admin.InstanceStopping, admin.InstanceWrongClock, admin.InstanceUnreadable, admin.InstanceNone,
+}
 
 // count counts by a key.
 func count[T any](all []T, key func(T) string) map[string]uint64 {
@@ -37,7 +34,7 @@ var groupTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*readi
 	metric.Row("singleworker_group_read_errors_total", metric.Counter, nil, "Readings that failed.", func(r *reading, o *metric.Out) { o.Value(float64(r.errors)) }),
 	metric.Row("singleworker_group_jobs", metric.Gauge, []string{"state"}, "Jobs by state, as swctl list shows it.", func(r *reading, o *metric.Out) {
 		if r.up {
-			metric.ByKey(o, count(r.jobs, words.State), jobStates)
+			metric.ByKey(o, count(r.jobs, words.State), words.States())
 		}
 	}),
 	metric.Row("singleworker_group_jobs_omitted", metric.Gauge, nil, "Jobs without series, because there are more than MaxJobs.", func(r *reading, o *metric.Out) {

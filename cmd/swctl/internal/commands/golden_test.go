@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -36,6 +38,19 @@ func TestHelpHasExamples(t *testing.T) {
 	for _, cmd := range h.Commands {
 		if !strings.HasPrefix(cmd.Examples, "swctl "+cmd.Name) {
 			t.Errorf("%s: the first example is %q", cmd.Name, cmd.Examples)
+		}
+	}
+}
+
+// The help of list names all that STATE can be.
+func TestHelpNamesEveryState(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec("help", "list")
+	said, _, _ := strings.Cut(h.out.String(), "The column REASON")
+	for _, state := range words.States() {
+		if !regexp.MustCompile(`\b` + state + `\b`).MatchString(said) {
+			t.Errorf("%s is not in %q", state, said)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestHungAndFailingJobsAreSeen(t *testing.T) {
 		failed := "failed 3 times in a row, last success 3m35s ago"
 		h.want(t, "list", skipped, "ticks since 2026-11-21 08:19:20 UTC wait", failed, "2 of 2 shards fail; split[0] "+failed)
 		h.want(t, "list -o json", `"overrun_tick": "2026-11-21T08:19:20Z"`, `"last_ok_tick": "2026-11-21T08:19:30Z"`)
-		h.want(t, "show skips", "Overrun     "+skipped)
+		h.want(t, "show skips", "Hung        hangs: it has been running for 3m55s", "Overrun     ticks since 2026-11-21 08:19:20 UTC are skipped")
 		h.want(t, "show fails", "Failing     "+failed)
 		time.Sleep(time.Hour)
 		h.want(t, "show fails", "Failing     failed at least 24 times in a row, no success on record")

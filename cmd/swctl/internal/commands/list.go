@@ -17,12 +17,14 @@ func (a *app) listCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "list", Aliases: []string{"ls"},
 		Short: "show all jobs: their owners, last runs and next runs",
-		Long: `STATE is owned, unowned, invalid or done, or, for a job that is owned, paused or late: late
-means that a tick is overdue by the job's --alarm-after. A job that is done has an @at schedule,
-has run, has no owner any more, and is removed --keep-done after that. The column REASON appears when a
-job has one; it also names a run that is in progress when the next tick comes, and how many
-ticks in a row have failed. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago;
-"unknown" is a run whose owner died before it could record the result.
+		Long: `STATE is owned, unowned, invalid, done or canceled, or, for a job that is owned, paused, late,
+hung or resizing: late means that a tick is overdue by the job's --alarm-after, hung that a run
+takes so long that it seems to hang. A job that is done has an @at schedule, has run, has no
+owner any more, and is removed --keep-done after that. The column REASON appears when a job has
+one: all that is wrong with it, first what STATE shows. It also names a run that is in progress
+when the next tick comes, and how many ticks in a row have failed. LAST and NEXT are relative to
+now: "ok 8h ago" is the tick of 8 h ago; "unknown" is a run whose owner died before it could
+record the result.
 
 A job with shards is one row: it is unowned while one of its shards is; OWNER is like
 "3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by which instances; LAST counts the

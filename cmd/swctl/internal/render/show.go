@@ -89,35 +89,32 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Parameter", job.Shard.Parameter)
 	}
 	p.field("State", words.State(job))
-	if !job.DoneAt.IsZero() {
-		p.field("Done", words.Removed(job, p.Now))
-	} else if !job.Reason.IsZero() {
-		p.field("Reason", job.Reason.String())
-	}
-	if job.Paused != nil {
-		p.field("Paused", words.Pause(*job.Paused, zone, p.Now))
-		p.field("  since", p.moment(job.Paused.Since, zone))
-	}
-	if !job.Overdue.IsZero() {
-		p.field("Late", fmt.Sprintf("since %s: that tick is neither claimed nor skipped", p.moment(job.Overdue, zone)))
+	for _, c := range words.Conditions(job, p.Now) {
+		p.condition(job, c, zone)
 	}
 	if !job.Waiting.IsZero() {
 		p.field("Waiting", "for BeforeTick, since "+p.moment(job.Waiting, zone))
 	}
-	if !job.Overrun.IsZero() {
-		p.field("Overrun", words.Overrun(job, p.Now))
-	} else if job.Hung != nil {
-		p.field("Hung", words.Hung(*job.Hung, p.Now))
-	}
-	if text := words.Failing(job, p.Now); text != "" {
-		p.field("Failing", text)
-	}
-	if job.Resizing != nil {
-		p.field("Resizing", p.resizing(job, zone))
-	}
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
 			plain.Absolute(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
+	}
+}
+
+// condition says what is wrong with a job, with all that a line of a list has no room for.
+func (p Page) condition(job admin.JobStatus, c words.Condition, zone *time.Location) {
+	switch c.Title {
+	case "Reason":
+		p.field(c.Title, job.Reason.String())
+	case "Paused":
+		p.field(c.Title, c.Detail)
+		p.field("  since", p.moment(c.Since, zone))
+	case "Late":
+		p.field(c.Title, c.Detail+": that tick is neither claimed nor skipped")
+	case "Resizing":
+		p.field(c.Title, p.resizing(job, zone))
+	default:
+		p.field(c.Title, c.Detail)
 	}
 }
 
