@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // owing is an item that a target has to be told.
@@ -132,28 +133,31 @@ func (b *book) polled(jobs []admin.JobStatus, begun int, now time.Time) {
 	}
 }
 
-// judge begins and ends the episodes that are states.
+// judge begins and ends the episodes that are states: those of the conditions that are told from their first moment to their last.
 func (b *book) judge(job admin.JobStatus, now time.Time) {
-	switch {
-	case !job.Overdue.IsZero():
-		b.lasts(job.Name, failure{
-			Kind: Late, ID: inUTC(millis(job.Overdue)).Format(time.RFC3339), Tick: millis(job.Overdue), At: millis(now),
-			Text: firstLine(job.Reason.String()),
-		})
-	case job.State == admin.StateInvalid:
-		b.lasts(job.Name, failure{Kind: Late, ID: string(admin.StateInvalid), At: millis(now), Text: firstLine(job.Reason.String())})
-	default:
-		b.passed(job.Name, Late, now)
-	}
-	if hung := job.Hung; hung != nil {
-		f := failure{Kind: Hung, ID: firstLine(hung.RunID), At: millis(now), Text: "running since " + plain.Absolute(hung.Since, time.UTC)}
-		if job.LastRun != nil {
-			f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
+	lasting := make(map[Kind]failure)
+	for _, c := range words.Conditions(job, now) {
+		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
+		switch c.Code {
+		case words.Late:
+			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)
+		case words.Hung:
+			f.ID, f.Text = firstLine(job.Hung.RunID), "running since "+plain.Absolute(job.Hung.Since, time.UTC)
+			if job.LastRun != nil {
+				f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
+			}
 		}
-		b.lasts(job.Name, f)
-		return
+		if _, worse := lasting[c.Notify]; !worse {
+			lasting[c.Notify] = f
+		}
 	}
-	b.passed(job.Name, Hung, now)
+	for _, kind := range []Kind{Late, Hung} {
+		if f, lasts := lasting[kind]; lasts {
+			b.lasts(job.Name, f)
+		} else {
+			b.passed(job.Name, kind, now)
+		}
+	}
 }
 
 // passed ends an episode that was a state.

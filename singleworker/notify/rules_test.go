@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -78,6 +80,35 @@ func TestRulesOfJobsThatChange(t *testing.T) {
 	invalid := admin.JobStatus{Name: "report", State: admin.StateInvalid}
 	b.polled([]admin.JobStatus{invalid}, 1, noon) // its record cannot be read: what it said holds on
 	wantSaid(t, told(b), "dev: late report", "ops: late report")
+}
+
+// Each condition of the table that has a kind of notification is told when it begins and when it ends, and a job without an owner is not.
+func TestEveryConditionWithAKindIsTold(t *testing.T) {
+	t.Parallel()
+	for _, m := range words.Meanings() {
+		job := status("report", nil)
+		job.State = admin.State(m.State)
+		job.Reason.Code = reason.Code(m.Code)
+		switch m.Code {
+		case words.Late:
+			job.State, job.Overdue = admin.StateOwned, noon
+		case words.Hung:
+			job.State, job.Hung = admin.StateOwned, &admin.Hung{RunID: "a", Since: noon}
+		default:
+			if m.Severity != words.Broken {
+				continue
+			}
+		}
+		b := toOps()
+		begins, ends := []string{}, []string{}
+		if m.Notify != "" {
+			begins, ends = []string{"ops: " + string(m.Notify) + " report"}, []string{"ops: recovered report"}
+		}
+		b.polled([]admin.JobStatus{job}, 0, noon)
+		wantSaid(t, told(b), begins...)
+		b.polled([]admin.JobStatus{status("report", nil)}, 0, noon.Add(time.Minute))
+		wantSaid(t, told(b), ends...)
+	}
 }
 
 // Whom a job named is told that it was canceled, also by an heir that never saw the job.
