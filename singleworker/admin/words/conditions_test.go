@@ -1,6 +1,7 @@
 package words
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,32 @@ func TestConditionsOfADecodedStatus(t *testing.T) {
 		job := admin.JobStatus{State: state, Reason: reason.Reason{Code: reason.Sentence, Error: "why"}}
 		if found := Conditions(job, noon); len(found) != 1 || found[0].Code != want || State(job) != string(state) {
 			t.Errorf("%s: %+v, want %s", state, found, want)
+		}
+	}
+}
+
+// The first table of symptoms of OPERATE.md has a row for each thing that can be wrong with a job, with the command that is tried.
+func TestSymptomsOfJobs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../OPERATE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "### A job does not run\n")
+	if !found {
+		t.Fatal("OPERATE.md has no section on jobs that do not run")
+	}
+	section, _, _ = strings.Cut(section, "\n### ")
+	for _, m := range Meanings() {
+		state := m.State
+		if state == "" {
+			state = string(admin.StateOwned)
+		}
+		if !slices.ContainsFunc(strings.Split(section, "\n"), func(row string) bool {
+			cells := strings.Split(row, " | ")
+			return len(cells) == 3 && strings.HasPrefix(cells[0], "| `"+state+"`") && strings.Contains(cells[2], "`"+m.Remedy+"`")
+		}) {
+			t.Errorf("no row for %s, with STATE %s and %q", m.Code, state, m.Remedy)
 		}
 	}
 }
