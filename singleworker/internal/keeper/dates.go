@@ -74,8 +74,9 @@ func redated(spec zkrec.Spec, written, now, latest time.Time) zkrec.Spec {
 }
 
 // dateTick has the ticks of a slot begin now. Its record is as it was when its node was made.
-func (l look) dateTick() {
-	job, path, record := l.loop.Tree.Job(l.job.Name), l.loop.Tree.Tick(l.slot), zkrec.Tick{Watermark: l.member.Clock.Now().UnixMilli()}
+func (l look) dateTick(record zkrec.Tick) {
+	job, path := l.loop.Tree.Job(l.job.Name), l.loop.Tree.Tick(l.slot)
+	record.Watermark = l.member.Clock.Now().UnixMilli()
 	l.loop.Async("date slot", func(ctx context.Context) func() {
 		_, err := l.loop.Conn.MultiOn(ctx, job, l.created, append(l.as, zkconn.SetOp(path, record.Encode(), 0))...)
 		return func() {

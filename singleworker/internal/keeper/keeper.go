@@ -312,7 +312,8 @@ func (k *Keeper) writeComplete(j *kept, d *duty, done []ticks.Completion) {
 	}
 	j.completing = completing{done, d.token, true}
 	spec := j.Spec
-	complete := zkrec.Complete{Tick: done[len(done)-1].Tick}
+	complete := d.complete
+	complete.Tick = done[len(done)-1].Tick
 	ops := slices.Concat(guard.Ops, []zkconn.Op{
 		zkconn.SetOp(k.loop.Tree.Shards(j.Name), complete.Encode(), d.version),
 	})

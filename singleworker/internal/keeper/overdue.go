@@ -206,7 +206,7 @@ func (l look) record(results []zkconn.ReadResult) {
 		l.as = append(l.as, zkconn.CheckOp(path, read.Stat.Version))
 		begins, err := zkrec.ParseTick(read.Data, read.Stat.Mtime)
 		if err == nil && read.Stat.Version == 0 && l.member.Clock.Ahead(begins.Watermark) {
-			l.dateTick()
+			l.dateTick(begins)
 			return
 		}
 	}
@@ -332,7 +332,7 @@ func (l look) writeAlarm(ctx context.Context, alarm zkrec.Alarm) (first bool, er
 		if parseErr == nil && old.Tick >= alarm.Tick {
 			return old.Tick == alarm.Tick && old.SID == alarm.SID && old.At.Equal(alarm.At), nil
 		}
-		op = zkconn.SetOp(path, alarm.Encode(), stat.Version)
+		op = zkconn.SetOp(path, alarm.Over(old).Encode(), stat.Version)
 	}
 	_, err = l.loop.Conn.MultiOn(ctx, l.loop.Tree.Job(l.job.Name), l.created, append(l.as, op)...)
 	return err == nil, err

@@ -1,7 +1,9 @@
 package ticks_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -118,4 +120,38 @@ func TestMutantsOfHeld(t *testing.T) {
 			simkit.Caught(t, 200, worlds(tt.mutant), "(11)")
 		})
 	}
+}
+
+// A run begins without what a newer version has written of the run before. That goes into the history with its run, and what is
+// of the slot stays.
+func TestUnknownFieldsGoWithTheirRun(t *testing.T) {
+	t.Parallel()
+	v := situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}.view(t)
+	newer := strings.Replace(string(v.Record.Encode()), "{", `{"mood":"bad","slot_load":3,`, 1)
+	var err error
+	if v.Record, err = zkrec.ParseTick([]byte(newer), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	has := func(what string, data []byte, mood bool) {
+		t.Helper()
+		if strings.Contains(string(data), `"mood":"bad"`) != mood || !strings.Contains(string(data), `"slot_load":3`) {
+			t.Errorf("%s: %s", what, data)
+		}
+	}
+	ended := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunOK, Ended: at(t, "10:00:20")})
+	has("the result", ended.Record.Encode(), true)
+	if page := string((zkrec.Log{}).Add(zkrec.MinHistory, 0, ended.Entries...).Encode(0)); !strings.Contains(page, `"mood":"bad"`) || strings.Contains(page, "slot_load") {
+		t.Errorf("the history: %s", page)
+	}
+	lost := ticks.Next(v) // its owner is dead
+	if !lost.Opens {
+		t.Fatalf("%+v, want that it begins again", lost)
+	}
+	has("the rerun", lost.Record.Encode(), false)
+	v.Record, v.Now = ended.Record, at(t, "10:01")
+	next := ticks.Next(v)
+	if !next.Opens {
+		t.Fatalf("%+v, want the next tick", next)
+	}
+	has("the next run", next.Record.Encode(), false)
 }

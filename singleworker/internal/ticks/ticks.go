@@ -122,7 +122,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 		run.Delayed = max(v.Now.Sub(v.WaitsSince).Milliseconds(), 0) // the clock may have been set back
 	}
 	plan.Change, plan.Opens = true, true
-	plan.Record = Record{Watermark: watermark, Run: run}
+	plan.Record = v.Record.Begin(watermark, run)
 	if run.Manual != "" { // what a pause holds back waits beside it
 		if plan.Record.Held = v.Record.Again(); plan.Record.Held.Manual != "" {
 			plan.Record.Held = v.Record.Held

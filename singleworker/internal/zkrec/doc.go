@@ -27,7 +27,22 @@
 // register, alive and the decimal heartbeats are the layout of the published
 // SingleWorker sample, so its trees can be read unchanged.
 //
-// Readers accept records of older writers, keep fields that they do not know
-// (reading, changing and writing a spec loses nothing), and refuse a record with
-// a newer schema with a [SchemaError]. Every format is pinned by a golden file.
+// Readers accept records of older writers, keep fields that they do not know,
+// and refuse a record with a newer schema with a [SchemaError]. Every format is pinned by a golden file.
+//
+// # Fields that a reader does not know
+//
+// A record that is read and written back keeps them, at every level: a spec with its pause, its former schedules and its
+// layout; a tick record with the run that it holds; the pages of a history, their entries and who wrote each; the record of
+// complete ticks; an alarm. A field belongs to what its object is about, and goes with that:
+//
+//   - What a tick record does not know is of its run. It goes with the run into the history, and beside a manual run, under
+//     the same name. The next run, which may be the next attempt at the same tick, begins without it. So does an alarm of
+//     another tick, and a page whose node is used for other entries.
+//   - A field of those three whose name begins with "slot_" is of the slot: it stays, whatever follows.
+//   - A new pause, layout, declaration or schedule begins without what was not known of the one before.
+//
+// The other records are written by whom they are about, or once, and never written back: those of owners, instances, orders,
+// exclusions and requests. A value that is no object has no fields: another form of it, a mark with three numbers say, needs a
+// schema. So does a field that must not be lost when its object is replaced.
 package zkrec

@@ -1,6 +1,9 @@
 package zkrec
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Mark is a position in a slot's history: what somebody has read up to there, or written. Marks of two histories, of a job and of another that
 // was submitted under its name later, cannot be compared: see the czxid of their nodes.
@@ -19,12 +22,17 @@ func (m Mark) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON has written.
 func (m *Mark) UnmarshalJSON(data []byte) error {
-	var pair [2]int64
+	var both int64
+	if err := json.Unmarshal(data, &both); err == nil {
+		*m = Mark{both, both}
+		return nil
+	}
+	var pair []int64
 	if err := json.Unmarshal(data, &pair); err != nil {
-		if err = json.Unmarshal(data, &pair[0]); err != nil {
-			return err
-		}
-		pair[1] = pair[0]
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("a mark has %d numbers, want 2", len(pair))
 	}
 	*m = Mark{pair[0], pair[1]}
 	return nil
@@ -38,6 +46,8 @@ type Entry struct {
 	To     int64 // the last of several ticks
 	Count  int   // of several ticks; MaxCount means at least that many
 	Reason string
+
+	writer unknown // of its Writer
 }
 
 // MaxCount is the limit up to which an entry's ticks are counted.
@@ -48,6 +58,12 @@ func (e Entry) Last() int64 { return max(e.Tick, e.To) }
 
 // Ticks is the number of ticks of the entry.
 func (e Entry) Ticks() int { return max(e.Count, 1) }
+
+// asWritten returns e as it replaces the entry of its run: with its number, and what else that says.
+func (e Entry) asWritten(was Entry) Entry {
+	e.Error, e.Number, e.unknown, e.writer = CutError(e.Error), was.Number, was.unknown, was.writer
+	return e
+}
 
 // continues reports whether e and next are about ticks not run, with the same
 // reason and owner.

@@ -124,7 +124,7 @@ func TestMarkIsReadBack(t *testing.T) {
 			t.Errorf("%+v is written as %s and read as %+v, %v", mark, data, got, err)
 		}
 	}
-	for _, data := range []string{`"7"`, `{}`, `[true]`, `7.5`} {
+	for _, data := range []string{`"7"`, `{}`, `[true]`, `7.5`, `[7]`, `[9,7,5]`} {
 		if err := json.Unmarshal([]byte(data), new(zkrec.Mark)); err == nil {
 			t.Errorf("%s is read as a mark", data)
 		}

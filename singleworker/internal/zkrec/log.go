@@ -120,7 +120,7 @@ func (l *Log) append(keep int, e Entry) {
 		for _, rev := range p.revs {
 			l.dropped = max(l.dropped, rev)
 		}
-		*p = page{First: e.Number, Ahead: e.Rev - e.Number, Writer: Writer{e.SID, e.Token}}
+		*p = page{First: e.Number, Ahead: e.Rev - e.Number, Writer: Writer{e.SID, e.Token}, unknown: p.unknown.only(isLasting)}
 		data = p.encode(e)
 	}
 	l.put(p, len(p.Entries), e.Rev, data)
@@ -152,8 +152,8 @@ func (l Log) Amend(e Entry) (amended Log, ok bool) {
 		return l, false
 	}
 	l.mark.Rev++
-	e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, l.mark.Rev
-	return l.Replace(e), true
+	e.Rev = l.mark.Rev
+	return l.Replace(e.asWritten(was)), true
 }
 
 // ofRun is the entry of a run.
@@ -171,8 +171,8 @@ func (l Log) ofRun(id string) (e Entry, ok bool) {
 // Says reports whether l has e already, as what became of its run: it was written, and the answer was lost.
 func (l Log) Says(e Entry) bool {
 	was, ok := l.ofRun(e.RunID)
-	e.Error, e.Number, e.Rev = CutError(e.Error), was.Number, was.Rev
-	return ok && was == e
+	e.Rev = was.Rev
+	return ok && was == e.asWritten(was)
 }
 
 // Replace returns l with the entry of e's number replaced by e.
@@ -200,7 +200,7 @@ func (l Log) Changed() (pages []int) {
 func (l Log) Encode(page int) []byte {
 	p := l.all()[page]
 	p.Dropped = l.dropped
-	return mustJSON(p)
+	return encode(p, p.unknown)
 }
 
 // Emptied is a page without entries, for one that cannot be read: what the history had up to a mark may be forgotten.

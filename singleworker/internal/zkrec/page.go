@@ -5,6 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -26,7 +29,8 @@ type page struct {
 	Writer
 	Entries []json.RawMessage `json:"entries"`
 
-	revs []int64 // of the entries
+	revs    []int64 // of the entries
+	unknown unknown
 }
 
 // Writer is an owner of a slot.
@@ -35,29 +39,49 @@ type Writer struct {
 	Token int64  `json:"token,omitempty"`
 }
 
+// otherWriter is the Writer of an entry, if it is not the page's.
+type otherWriter struct {
+	Writer
+	unknown unknown
+}
+
+// MarshalJSON implements json.Marshaler.
+func (w otherWriter) MarshalJSON() ([]byte, error) { return encode(w.Writer, w.unknown), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *otherWriter) UnmarshalJSON(data []byte) (err error) {
+	w.unknown, err = decode(data, &w.Writer)
+	return err
+}
+
+// isOfRun reports whether a member that a Tick does not know can stand in an entry, too.
+func isOfRun(name string) bool {
+	return !slices.ContainsFunc(namesOf(reflect.TypeFor[pageEntry]()), func(known string) bool { return strings.EqualFold(known, name) })
+}
+
 // pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after others are in milliseconds.
 type pageEntry struct {
-	Tick      int64   `json:"t"`
-	Run       string  `json:"r,omitempty"`   // the bytes of its UUID, in base64
-	RunID     string  `json:"id,omitempty"`  // if it is not a UUID
-	Start     int64   `json:"s,omitempty"`   // after the tick
-	End       int64   `json:"e,omitempty"`   // after the start, or after the last of the ticks
-	State     string  `json:"is,omitempty"`  // RunOK unless it says another
-	Rev       int64   `json:"rev,omitempty"` // see page.Ahead
-	By        *Writer `json:"by,omitempty"`  // if it is not the page's
-	Attempt   *int    `json:"attempt,omitempty"`
-	Manual    string  `json:"manual,omitempty"`
-	Failures  int     `json:"failures,omitempty"`
-	Error     string  `json:"error,omitempty"`
-	TakenFrom string  `json:"taken_from,omitempty"`
-	Delayed   int64   `json:"delayed,omitempty"`
-	Passed    int64   `json:"passed,omitempty"`
-	NotBegun  bool    `json:"not_begun,omitempty"`
-	Always    bool    `json:"always,omitempty"`
-	Restarts  int     `json:"restarts,omitempty"`
-	To        int64   `json:"to,omitempty"`
-	Count     int     `json:"count,omitempty"`
-	Reason    string  `json:"reason,omitempty"`
+	Tick      int64        `json:"t"`
+	Run       string       `json:"r,omitempty"`   // the bytes of its UUID, in base64
+	RunID     string       `json:"id,omitempty"`  // if it is not a UUID
+	Start     int64        `json:"s,omitempty"`   // after the tick
+	End       int64        `json:"e,omitempty"`   // after the start, or after the last of the ticks
+	State     string       `json:"is,omitempty"`  // RunOK unless it says another
+	Rev       int64        `json:"rev,omitempty"` // see page.Ahead
+	By        *otherWriter `json:"by,omitempty"`
+	Attempt   *int         `json:"attempt,omitempty"`
+	Manual    string       `json:"manual,omitempty"`
+	Failures  int          `json:"failures,omitempty"`
+	Error     string       `json:"error,omitempty"`
+	TakenFrom string       `json:"taken_from,omitempty"`
+	Delayed   int64        `json:"delayed,omitempty"`
+	Passed    int64        `json:"passed,omitempty"`
+	NotBegun  bool         `json:"not_begun,omitempty"`
+	Always    bool         `json:"always,omitempty"`
+	Restarts  int          `json:"restarts,omitempty"`
+	To        int64        `json:"to,omitempty"`
+	Count     int          `json:"count,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
 }
 
 // firstAttempt is the Attempt of most entries.
@@ -86,27 +110,28 @@ func (p *page) encode(e Entry) []byte {
 	if e.Rev != e.Number+p.Ahead {
 		out.Rev = e.Rev
 	}
-	if by := (Writer{e.SID, e.Token}); by != p.Writer {
+	if by := (otherWriter{Writer{e.SID, e.Token}, e.writer}); by != (otherWriter{Writer: p.Writer}) {
 		out.By = &by
 	}
 	if e.Attempt != e.firstAttempt() {
 		out.Attempt = &e.Attempt
 	}
-	return mustJSON(out)
+	return encode(out, e.unknown.only(isOfRun))
 }
 
 // decode returns the entry with that index.
 func (p *page) decode(i int) (Entry, error) {
 	var in pageEntry
-	if err := json.Unmarshal(p.Entries[i], &in); err != nil {
+	more, err := decode(p.Entries[i], &in)
+	if err != nil {
 		return Entry{}, err
 	}
 	e := Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
 		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: RunOK, Error: in.Error,
 		TakenFrom: in.TakenFrom, Delayed: in.Delayed, Passed: in.Passed, NotBegun: in.NotBegun, Always: in.Always, Restarts: in.Restarts,
+		unknown: more,
 	}}
 	if in.Run != "" {
-		var err error
 		if e.RunID, err = longID(in.Run); err != nil {
 			return Entry{}, err
 		}
@@ -121,7 +146,7 @@ func (p *page) decode(i int) (Entry, error) {
 		e.Rev = e.Number + p.Ahead
 	}
 	if in.By != nil {
-		e.SID, e.Token = in.By.SID, in.By.Token
+		e.SID, e.Token, e.writer = in.By.SID, in.By.Token, in.By.unknown
 	}
 	if e.Attempt = e.firstAttempt(); in.Attempt != nil {
 		e.Attempt = *in.Attempt
@@ -155,7 +180,7 @@ func parsePage(data []byte) (p page, entries []Entry, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return page{}, nil, nil
 	}
-	if err = json.Unmarshal(data, &p); err != nil {
+	if p.unknown, err = decode(data, &p); err != nil {
 		return page{}, nil, fmt.Errorf("history %s: %w", excerpt(data), err)
 	}
 	if p.Schema > Schema {

@@ -45,6 +45,21 @@ type Layout struct {
 	Sharding
 	Since int64 `json:"since,omitempty"` // Unix milliseconds: earlier ticks, and this one, belong to an earlier layout
 	Until int64 `json:"until,omitempty"` // the last tick of the layout during resharding; 0 means not decided yet
+
+	unknown unknown
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l Layout) MarshalJSON() ([]byte, error) {
+	type fields Layout
+	return encode(fields(l), l.unknown), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *Layout) UnmarshalJSON(data []byte) (err error) {
+	type fields Layout
+	l.unknown, err = decode(data, (*fields)(l))
+	return err
 }
 
 // sharding is the sharding that the spec specifies.

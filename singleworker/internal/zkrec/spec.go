@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +41,7 @@ type Spec struct {
 
 	Declaration
 
-	// extra keeps the fields of newer writers.
-	extra map[string]json.RawMessage
+	unknown unknown
 }
 
 // Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that an operator's
@@ -71,6 +68,21 @@ type Former struct {
 	TimeZone string  `json:"time_zone,omitempty"`
 	Since    int64   `json:"since,omitempty"`
 	Former   *Former `json:"former,omitempty"`
+
+	unknown unknown
+}
+
+// MarshalJSON implements json.Marshaler.
+func (f Former) MarshalJSON() ([]byte, error) {
+	type fields Former
+	return encode(fields(f), f.unknown), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *Former) UnmarshalJSON(data []byte) (err error) {
+	type fields Former
+	f.unknown, err = decode(data, (*fields)(f))
+	return err
 }
 
 // Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no run is open, and
@@ -80,6 +92,21 @@ type Done struct {
 	At int64 `json:"at,omitempty"`
 	// Since is that of the schedule which is done. A version that does not know this record keeps it when it writes another schedule.
 	Since int64 `json:"since"`
+
+	unknown unknown
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Done) MarshalJSON() ([]byte, error) {
+	type fields Done
+	return encode(fields(d), d.unknown), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Done) UnmarshalJSON(data []byte) (err error) {
+	type fields Done
+	d.unknown, err = decode(data, (*fields)(d))
+	return err
 }
 
 // MaxFormer is how many replaced schedules a spec keeps.
@@ -97,6 +124,21 @@ type Pause struct {
 	Reason string   `json:"reason,omitempty"`
 	// Missed is the misfire policy for the ticks of the pause. Empty means skip.
 	Missed job.MisfirePolicy `json:"missed,omitempty"`
+
+	unknown unknown
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Pause) MarshalJSON() ([]byte, error) {
+	type fields Pause
+	return encode(fields(p), p.unknown), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Pause) UnmarshalJSON(data []byte) (err error) {
+	type fields Pause
+	p.unknown, err = decode(data, (*fields)(p))
+	return err
 }
 
 // Lasts reports whether the pause is not over at t; nil is over.
@@ -124,17 +166,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // The JSON names that this version knows.
 var (
 	jobFields  = jsonNames(reflect.TypeFor[job.Job]())
-	specFields = append([]string{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
+	specFields = append(names{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
 )
-
-func jsonNames(record reflect.Type) (names []string) {
-	for _, field := range reflect.VisibleFields(record) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 // Check reports why the job cannot run: a *job.FieldError.
 func (s Spec) Check() error {
@@ -196,7 +229,8 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 	case s.Done.Since != s.Since: // of a former schedule
 		s.Done = nil
 	case s.Done.At == 0:
-		s.Done = &Done{written, s.Done.Since}
+		done := *s.Done
+		done.At, s.Done = written, &done
 	}
 	if s.Paused == nil {
 		return s
@@ -217,7 +251,7 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 // the node is written, by ZooKeeper's clock, whatever the clock of the writer says;
 // a different sharding as described at Layout.
 func (s Spec) Over(old Spec) Spec {
-	s.extra, s.Paused, s.Layout = old.extra, old.Paused, s.layoutOver(old)
+	s.unknown, s.Paused, s.Layout = old.unknown, old.Paused, s.layoutOver(old)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = old.Since, old.Former
 		if s.Done = old.Done; s.Resizing() {
@@ -226,7 +260,7 @@ func (s Spec) Over(old Spec) Spec {
 		return s
 	}
 	s.Since, s.Done = 0, nil
-	s.Former = (&Former{old.Job.Schedule, old.Job.TimeZone, old.Since, old.Former}).bounded()
+	s.Former = (&Former{Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, Since: old.Since, Former: old.Former}).bounded()
 	return s
 }
 
@@ -288,8 +322,8 @@ func (s Spec) encodeJSON() []byte {
 			out = append(append(out, ','), members...)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.extra)) {
-		out = append(append(append(append(out, ','), mustJSON(name)...), ':'), s.extra[name]...)
+	if s.unknown != "" {
+		out = append(append(out, ','), s.unknown...)
 	}
 	return append(out, '}')
 }
@@ -319,12 +353,11 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 	case !strings.HasPrefix(text, "{"):
 		return Spec{Job: job.Job{Name: name, Schedule: text}}, nil
 	}
-	var members map[string]json.RawMessage
 	var known struct {
 		Schema int `json:"schema"`
 		Spec
 	}
-	err := json.Unmarshal(data, &members)
+	members, err := membersOf(data)
 	if err == nil {
 		err = json.Unmarshal(data, &known)
 	}
@@ -340,22 +373,6 @@ func ParseSpec(name string, data []byte) (Spec, error) {
 	}
 	spec := known.Spec
 	spec.Job.Name = name
-	if len(members) > 0 {
-		spec.extra = members
-	}
+	spec.unknown = unknownOf(members)
 	return spec, nil
-}
-
-// take moves the named members out of an object. Names are known in any case, as
-// json.Unmarshal takes them.
-func take(object map[string]json.RawMessage, names []string) map[string]json.RawMessage {
-	taken := map[string]json.RawMessage{}
-	for _, name := range slices.Sorted(maps.Keys(object)) { // capitals first: the correct spelling wins
-		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
-		if i >= 0 {
-			taken[names[i]] = object[name]
-			delete(object, name)
-		}
-	}
-	return taken
 }

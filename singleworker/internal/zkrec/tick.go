@@ -74,6 +74,8 @@ type Run struct {
 	Always bool `json:"always,omitempty"`
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
+
+	unknown unknown // they go where the run goes: into the history, and beside a manual run
 }
 
 // Open reports whether the run has no result yet.
@@ -101,6 +103,8 @@ type Tick struct {
 	// History is where the slot's history was when this record was written, in the same transaction. Each write of the history
 	// writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
+
+	lasting unknown // they are of the slot, the others of the run
 }
 
 // Same reports whether two records say the same of the slot's ticks, wherever its history is.
@@ -114,6 +118,24 @@ type Held struct {
 	Run
 	NextAttempt   string `json:"next_attempt,omitempty"`
 	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h Held) MarshalJSON() ([]byte, error) {
+	type fields Held
+	return encode(fields(h), h.unknown), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *Held) UnmarshalJSON(data []byte) (err error) {
+	type fields Held
+	h.unknown, err = decode(data, (*fields)(h))
+	return err
+}
+
+// Begin returns the record that has a new run: of t it keeps only what is of the slot.
+func (t Tick) Begin(watermark int64, run Run) Tick {
+	return Tick{Watermark: watermark, Run: run, lasting: t.lasting}
 }
 
 // Again is the run whose tick is to be run again next. Its NextAttempt is empty if nothing is.
@@ -162,7 +184,7 @@ func (t Tick) Encode() []byte {
 	if t.Attempt == 1 {
 		t.Attempt = 0
 	}
-	return mustJSON(t)
+	return encode(t, join(t.unknown, t.lasting))
 }
 
 // CutError truncates an error text to MaxErrorBytes and makes it valid UTF-8, so
@@ -185,9 +207,11 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		t.Watermark = unixMilli(written)
 		return t, nil
 	}
-	if err := json.Unmarshal(data, &t); err != nil {
+	more, err := decode(data, &t)
+	if err != nil {
 		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
 	}
+	t.unknown, t.lasting = more.only(isPassing), more.only(isLasting)
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
@@ -272,18 +296,25 @@ type Alarm struct {
 	Tick   int64     `json:"tick"` // Unix milliseconds
 	SID    string    `json:"sid"`  // the instance that noticed
 	At     time.Time `json:"at"`   // on its clock
+
+	unknown unknown
+}
+
+// Over returns a as it replaces old: of that it keeps only what is of the slot.
+func (a Alarm) Over(old Alarm) Alarm {
+	a.unknown = old.unknown.only(isLasting)
+	return a
 }
 
 // Encode returns the node's data.
 func (a Alarm) Encode() []byte {
 	a.Schema = Schema
-	return mustJSON(a)
+	return encode(a, a.unknown)
 }
 
 // ParseAlarm reads an alarm node.
-func ParseAlarm(data []byte) (Alarm, error) {
-	var a Alarm
-	if err := json.Unmarshal(data, &a); err != nil {
+func ParseAlarm(data []byte) (a Alarm, err error) {
+	if a.unknown, err = decode(data, &a); err != nil {
 		return Alarm{}, fmt.Errorf("alarm %s: %w", excerpt(data), err)
 	}
 	if err := CheckTime(a.Tick); err != nil { // it would be later than all that are missed
@@ -297,21 +328,22 @@ func ParseAlarm(data []byte) (Alarm, error) {
 type Complete struct {
 	Schema int   `json:"schema"`
 	Tick   int64 `json:"tick"` // Unix milliseconds
+
+	unknown unknown
 }
 
 // Encode returns the node's data.
 func (c Complete) Encode() []byte {
 	c.Schema = Schema
-	return mustJSON(c)
+	return encode(c, c.unknown)
 }
 
 // ParseComplete reads a shards node; an empty one is the zero Complete.
-func ParseComplete(data []byte) (Complete, error) {
+func ParseComplete(data []byte) (c Complete, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Complete{}, nil
 	}
-	var c Complete
-	if err := json.Unmarshal(data, &c); err != nil {
+	if c.unknown, err = decode(data, &c); err != nil {
 		return Complete{}, fmt.Errorf("record of complete ticks %s: %w", excerpt(data), err)
 	}
 	if c.Schema > Schema {
