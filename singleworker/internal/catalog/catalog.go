@@ -96,6 +96,7 @@ type Job struct {
 	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
 	Written  int64       // when the spec was last written, on ZooKeeper's clock, in Unix milliseconds
 	Slots    []string    // of the active layout, whose nodes exist
+	Schema   int         // of the spec, also of one that cannot be read because it is of a newer version
 
 	agenda.Entry
 
@@ -106,7 +107,7 @@ type Job struct {
 	isRegistered bool              // this instance is; see registered
 	registering  bool              // that is being changed: until a reading begins after the answer
 	answered     bool              // the request for that
-	spoilt       bool              // the spec, or the record of complete ticks, is no record
+	spoilt       bool              // the spec, or the record of complete ticks, is no record, or the spec is of a newer version
 	problem      string            // why it cannot run here, as last logged
 	unreadable   map[string]string // why nodes cannot be read, by path, as last logged
 	invalidSince time.Duration     // Mono: since when no instance can run it; 0: it can
@@ -375,6 +376,7 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 	if j.Spec, j.Ticks = spec, parsed; err != nil {
 		j.Ticks = nil
 	}
+	j.Schema = schemaOf(spec, err, c.loop.Tree.Job(j.Name))
 	if j.Valid() {
 		j.invalidSince = 0
 		err = c.judge(spec)
@@ -388,7 +390,7 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 }
 
 // Unreadable reports since when, on Mono, the job has been invalid because a record that it needs cannot be read, if it is.
-// A record of a newer schema does not count: instances of that version run the job.
+// Records of a newer schema do not count, except for the spec, see Schema: instances of that version run the job, if there are any.
 func (j *Job) Unreadable() (since time.Duration, is bool) {
 	return j.invalidSince, !j.Valid() && j.spoilt && j.invalidSince != 0
 }

@@ -46,7 +46,7 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	}
 	unreadable := new(zkrec.UnreadableError)
 	isUnreadable := errors.As(err, &unreadable)
-	j.spoilt = isUnreadable && !errors.As(err, new(*zkrec.SchemaError)) && !errors.Is(err, zkconn.ErrDenied)
+	j.spoilt = isUnreadable && !errors.Is(err, zkconn.ErrDenied) && (j.Schema > zkrec.SpecSchema || !errors.As(err, new(*zkrec.SchemaError)))
 	if problem != "" && problem != j.problem {
 		switch {
 		case errors.Is(err, ErrElsewhere), errors.Is(err, ErrNotHere):

@@ -116,6 +116,15 @@ func (v *view) parse(path, name string, data []byte) {
 	}
 }
 
+// schemaOf is the schema of a spec, also of one that cannot be read because of it.
+func schemaOf(spec *zkrec.Spec, err error, path string) int {
+	unreadable, newer := new(zkrec.UnreadableError), new(zkrec.SchemaError)
+	if errors.As(err, &unreadable) && unreadable.Path == path && errors.As(err, &newer) {
+		return newer.Found
+	}
+	return spec.Schema()
+}
+
 // sharded reports whether there may be nodes of shards, or of this instance's slot.
 func (v *view) sharded() bool {
 	return v.err == nil && (v.spec.Job.Shards > 0 || v.spec.Layout != nil || v.spec.Job.Everywhere)

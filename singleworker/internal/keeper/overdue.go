@@ -29,11 +29,12 @@ const watchers = 2
 
 // watch is a job as the switch knows it.
 type watch struct {
-	group   *member.Able // for which mine was decided
-	changes int          // likewise
-	mine    bool         // this instance is one of the job's watchers
-	dated   bool         // the times of the spec were corrected, or need not be
-	slots   []*watched   // by shard; of one layout, for a change makes another watch
+	group   *member.Able  // for which mine was decided
+	changes int           // likewise
+	mine    bool          // this instance is one of the job's watchers
+	since   time.Duration // Mono: since when it is, or is not
+	dated   bool          // the times of the spec were corrected, or need not be
+	slots   []*watched    // by shard; of one layout, for a change makes another watch
 	// parts are those of a job that runs on every instance: of the instances that take jobs.
 	parts map[string]*watched
 }
@@ -79,13 +80,16 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	}
 	// Each change of the group makes another.
 	if group, changes := o.member.Able(), o.member.Clock.Changes(); group == nil || group != known.group || changes != known.changes {
-		known.group, known.changes, known.mine = group, changes, o.member.Clock.Watches(job.Name, watchers)
+		known.group, known.changes = group, changes
+		if mine := o.member.Clock.Watches(job.Name, job.Schema, watchers); mine != known.mine {
+			known.mine, known.since = mine, o.loop.Now()
+		}
 	}
 	if !known.mine {
 		return
 	}
 	if !job.Valid() {
-		o.watchInvalid(job, known.slot(job.Name))
+		o.watchInvalid(job, known)
 		return
 	}
 	if job.Spec.Job.Everywhere { // which instances take jobs may change at any time
@@ -144,12 +148,16 @@ func (w *watch) slot(slot string) *watched {
 	return w.slots[shard]
 }
 
-// watchInvalid raises an alarm for a job whose spec is no record: none of its ticks is run, and nobody
-// can tell which. It is reported as the time at which the spec was written.
-func (o *Overdue) watchInvalid(j *catalog.Job, w *watched) {
+// watchInvalid raises an alarm for a job whose spec is no record, or of a newer version that no live instance has: none of its ticks is run,
+// and nobody can tell which. It is reported as the time at which the spec was written.
+func (o *Overdue) watchInvalid(j *catalog.Job, known *watch) {
 	since, is := j.Unreadable()
+	w := known.slot(j.Name)
 	if !is || w.raised == j.Written {
 		return
+	}
+	if j.Schema > zkrec.SpecSchema {
+		since = max(since, known.since) // an instance that reads it may have left just now
 	}
 	due := since + job.DefaultAlarmAfter
 	if !w.busy && o.loop.Now() > due {

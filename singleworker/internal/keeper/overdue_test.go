@@ -1,6 +1,8 @@
 package keeper_test
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -288,6 +290,70 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 				wantOverdue(g, []*roomtest.Rooms{a})
 				if n := strings.Count(a.Log.String(), "level=ERROR"); n != 1 {
 					g.T.Errorf("%d errors, want one:\n%s", n, a.Log)
+				}
+			})
+		})
+	}
+}
+
+// A spec that becomes one of a newer version while the job is owned ends the ownership, and nobody of this version takes the job,
+// or writes over any of its records. As long as an instance lives that reads the spec, that watches the job. When none does, the
+// others tell after a minute.
+func TestSpecOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	const future = 99
+	for _, owned := range []bool{true, false} {
+		t.Run(fmt.Sprintf("owned %v", owned), func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				newer := fmt.Appendf(nil, `{"schema":%d,"schedule":"0 * * * * ?","window":"09:00-17:00"}`, future)
+				g.Submit("job")
+				spec, _, _ := g.Get(g.Tree.Job("job"))
+				if !owned {
+					g.Set(g.Tree.Job("job"), newer)
+				}
+				node := g.Tree.Instance("newer")
+				record := zkrec.Instance{Incarnation: "newer-1", State: zkrec.InstanceActive, Specs: future}
+				g.Multi(zkconn.CreateEphemeralOp(node, record.Encode()))
+				members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
+				owner := func() zkrec.Owner {
+					data, _, _ := g.Get(g.Tree.Alive("job"))
+					o, err := zkrec.ParseOwner(data)
+					if err != nil {
+						g.T.Fatal(err)
+					}
+					return o
+				}
+				roomtest.Pass(roomtest.SyncPeriod)
+				if o := owner(); (o.SID != "") != owned {
+					g.T.Fatalf("at first the owner is %+v", o)
+				}
+				g.Set(g.Tree.Job("job"), newer)
+				roomtest.Pass(2 * roomtest.SyncPeriod)
+				before, _, _ := g.Get(g.Tree.Tick("job"))
+				until(4 * time.Minute)
+				if o := owner(); o.SID != "" || o.Relieved.SID != "" {
+					g.T.Errorf("the owner is %+v, want nobody", o)
+				}
+				wantOverdue(g, members)
+				written, _, _ := g.Get(g.Tree.Job("job"))
+				if after, _, _ := g.Get(g.Tree.Tick("job")); !bytes.Equal(before, after) || !bytes.Equal(written, newer) {
+					g.T.Errorf("the tick record became\n%s, the spec\n%s", after, written)
+				}
+
+				g.Remove(node)
+				roomtest.Pass(50 * time.Second)
+				wantOverdue(g, members) // another may come
+				roomtest.Pass(20 * time.Second)
+				alarm, _, _ := g.Get(g.Tree.Alarm("job"))
+				if _, stat, ok := g.Get(g.Tree.Job("job")); !ok || !strings.Contains(string(alarm), fmt.Sprintf(`"tick":%d,`, stat.Mtime.UnixMilli())) {
+					g.T.Errorf("the alarm is %s, want the time of the spec", alarm)
+				}
+
+				g.Set(g.Tree.Job("job"), spec)
+				roomtest.Pass(2 * roomtest.SyncPeriod)
+				if o := owner(); o.SID == "" {
+					g.T.Error("nobody owns the job when its spec can be read again")
 				}
 			})
 		})

@@ -149,15 +149,29 @@ func (c *Clock) Latest() (at time.Time, known bool) {
 	return c.member.loop.Clock.Wall().Add(max(0, -is.Low) + limit), known
 }
 
-// Watches reports whether this instance is one of the first few, by a hash, that watch a job. Those whose clocks are wrong do not
-// watch.
-func (c *Clock) Watches(job string, first int) bool {
+// Watches reports whether this instance is one of the first few, by a hash, that watch a job whose spec has a schema: of those that read
+// it, or of all if nobody does. Those whose clocks are wrong do not watch.
+func (c *Clock) Watches(job string, schema, first int) bool {
+	able := c.member.Able()
 	right := func(yield func(string) bool) {
 		for sid := range c.member.Cleanup.peers {
 			if !c.peers[sid].Wrong && !yield(sid) {
 				return
 			}
 		}
+	}
+	readers := func(yield func(string) bool) {
+		for sid := range right {
+			if able.reads(sid, schema) && !yield(sid) {
+				return
+			}
+		}
+	}
+	if schema <= zkrec.SpecSchema {
+		return rank(c.member.cfg.ID, readers, job) < first
+	}
+	for range readers {
+		return false
 	}
 	return rank(c.member.cfg.ID, right, job) < first
 }

@@ -120,10 +120,19 @@ func (p *places) same(other *places) bool {
 	return reflect.DeepEqual(p.at, other.at) && reflect.DeepEqual(p.excluded, other.excluded)
 }
 
+// reads reports whether a live member reads specs of a schema.
+func (a *Able) reads(sid string, schema int) bool {
+	if a == nil {
+		return false
+	}
+	at := a.places.at[sid]
+	return at.Reads(schema)
+}
+
 // Among lists those of some live members, which have the job's handler, that may run it. The caller must not change the
 // result, which jobs share.
 func (a *Able) Among(sids []string, j *job.Job) []string {
-	if a == nil || !zkrec.NeedsSchema(j) && len(a.places.excluded[j.Name]) == 0 {
+	if a == nil || zkrec.SchemaOf(j) == zkrec.Schema && len(a.places.excluded[j.Name]) == 0 {
 		return sids
 	}
 	var may []string

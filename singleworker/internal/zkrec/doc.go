@@ -45,4 +45,15 @@
 // The other records are written by whom they are about, or once, and never written back: those of owners, instances, orders,
 // exclusions and requests. A value that is no object has no fields: another form of it, a mark with three numbers say, needs a
 // schema. So does a field that must not be lost when its object is replaced.
+//
+// # When a schema is raised
+//
+// A field that narrows or widens what may be claimed (where a job runs, for whom it waits) raises the schema of the specs that use it: it
+// gets a line in the table raising. A spec that uses none keeps the lowest schema, so an older instance still runs it. Of a spec with a newer
+// schema, whenever it becomes one, an older instance owns nothing: it takes no slot of the job, relieves nobody of one, releases what it has
+// when that is idle, claims nothing, and writes over nothing. An instance's record says which schema it reads; those that read the spec share
+// the job's slots and watch it for overdue ticks. If none lives, the others report the job as overdue.
+//
+// A request that says something else than a run now (a tick that is past) has another schema or another kind, and never merely
+// one more field: an owner that does not know it would run now. It ignores a request that it cannot read, and leaves it.
 package zkrec

@@ -62,6 +62,9 @@ type Instance struct {
 	Specs int `json:"specs,omitempty"`
 }
 
+// Reads reports whether the instance reads specs of a schema.
+func (i *Instance) Reads(schema int) bool { return schema <= max(i.Specs, Schema) }
+
 // OffsetShown is the change of its clock's offset that an instance publishes.
 const OffsetShown = 100 * time.Millisecond
 

@@ -72,7 +72,7 @@ func (e Exclusions) Of(job, sid, host string) *Exclusion {
 var (
 	ErrLabels    = errors.New("it does not have the labels that the job requires")
 	ErrUnlisted  = errors.New("it is not one of the job's instances")
-	ErrOldReader = errors.New("its version is too old to know where the job is to run")
+	ErrOldReader = errors.New("its version is too old to know when or where the job may run")
 )
 
 // ExcludedError says by which order.
@@ -80,13 +80,10 @@ type ExcludedError struct{ Exclusion Exclusion }
 
 func (e *ExcludedError) Error() string { return "an operator has disabled the job there" }
 
-// NeedsSchema reports whether older versions cannot run the job as it says.
-func NeedsSchema(j *job.Job) bool { return j.IsPlaced() || j.Everywhere || j.BeforeTick != "" }
-
 // MayRun says why an instance that has the handler of a job must not run it, or nil. It is the one answer to that
 // question: for the instances, and for people. Orders for a host as a whole close its instances, and are not looked at here.
 func MayRun(j *job.Job, sid string, i *Instance, excluded Exclusions) error {
-	if NeedsSchema(j) && i.Specs < (Spec{Job: *j}).schema() {
+	if !i.Reads(SchemaOf(j)) {
 		return ErrOldReader
 	}
 	if j.IsPlaced() {

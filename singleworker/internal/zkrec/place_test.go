@@ -52,6 +52,14 @@ func TestWhereAJobMayRun(t *testing.T) {
 // An older version must not run a job that says where it may run; of others it reads what it always has.
 func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	t.Parallel()
+	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}}
+	if got := zkrec.SchemaOf(&most); got != zkrec.SpecSchema {
+		t.Errorf("the highest schema is %d, want %d", got, zkrec.SpecSchema)
+	}
+	was := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 2, BeforeTick: "prepare"}}}
+	if got := was.Schema(); got != zkrec.SpecSchema {
+		t.Errorf("of a job whose shards still wait for BeforeTick it is %d, want %d", got, zkrec.SpecSchema)
+	}
 	for want, j := range map[string]job.Job{
 		`{"schema":1,`:   {Schedule: "@daily", Handler: "stats"},
 		`{"schema":2,`:   {Schedule: "@daily", Require: map[string]string{"zone": "a"}},

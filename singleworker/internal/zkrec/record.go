@@ -14,16 +14,30 @@ import (
 // Schema is the version of the JSON records that this code writes.
 const Schema = 1
 
-// SpecSchema is the newest schema of specs that this version reads. Each is written with the oldest schema that has
-// all it says, so that older versions run the jobs that they understand, and no others.
-const SpecSchema = beforeSchema
+// SpecSchema is the newest schema of specs that this version reads: the highest of the table.
+const SpecSchema = 4
 
-// What the schemas of specs brought.
-const (
-	placedSchema     = 2 // where a job may run
-	everywhereSchema = 3 // jobs that run on every instance
-	beforeSchema     = 4 // shards that wait for BeforeTick
-)
+// raising is the table of the fields that narrow or widen what may be claimed, with the schema of a spec that uses one. A spec that uses
+// none has Schema. See the package's documentation.
+var raising = []struct {
+	schema int
+	used   func(j *job.Job) bool
+}{
+	{2, (*job.Job).IsPlaced},
+	{3, func(j *job.Job) bool { return j.Everywhere }},
+	{SpecSchema, func(j *job.Job) bool { return j.BeforeTick != "" }},
+}
+
+// SchemaOf is the oldest schema that has all that a job says of what may be claimed.
+func SchemaOf(j *job.Job) int {
+	schema := Schema
+	for _, field := range raising {
+		if field.used(j) {
+			schema = max(schema, field.schema)
+		}
+	}
+	return schema
+}
 
 // MaxRecordBytes is the longest record that is read or written: well under
 // the 1 MB that ZooKeeper allows in a node, so that a transaction of many

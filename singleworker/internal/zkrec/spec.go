@@ -300,23 +300,16 @@ func isPlain(schedule string) bool {
 	return schedule != "" && !strings.HasPrefix(schedule, "{") && schedule == strings.TrimSpace(schedule)
 }
 
-// schema is the oldest schema whose readers run the job as it says: those of schema 1 would run it on any
-// instance, those of schema 2 on one, and those of schema 3 would run shards without waiting for BeforeTick.
-func (s Spec) schema() int {
-	switch {
-	case s.Job.BeforeTick != "", s.ActiveLayout().BeforeTick != "":
-		return beforeSchema
-	case s.Job.Everywhere:
-		return everywhereSchema
-	case s.Job.IsPlaced():
-		return placedSchema
-	}
-	return Schema
+// Schema is that of the job, with what its layout still says.
+func (s Spec) Schema() int {
+	former := s.Job
+	former.BeforeTick = s.ActiveLayout().BeforeTick
+	return max(SchemaOf(&s.Job), SchemaOf(&former))
 }
 
 func (s Spec) encodeJSON() []byte {
 	s.Job.Name = ""
-	out := fmt.Appendf(nil, `{"schema":%d`, s.schema())
+	out := fmt.Appendf(nil, `{"schema":%d`, s.Schema())
 	for _, part := range [][]byte{mustJSON(s.Job), mustJSON(s)} {
 		if members := part[1 : len(part)-1]; len(members) > 0 {
 			out = append(append(out, ','), members...)

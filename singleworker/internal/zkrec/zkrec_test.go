@@ -254,10 +254,11 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":5,"schedule":"@daily"}`))
 	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`), time.Time{})
+	_, requestErr := zkrec.ParseRequest([]byte(`{"schema":2,"kind":"run","tick":1}`))
 	for what, test := range map[string]struct {
 		err   error
 		known int
-	}{"job spec": {specErr, zkrec.SpecSchema}, "tick record": {tickErr, zkrec.Schema}} {
+	}{"job spec": {specErr, zkrec.SpecSchema}, "tick record": {tickErr, zkrec.Schema}, "request": {requestErr, zkrec.Schema}} {
 		var newer *zkrec.SchemaError
 		if !errors.As(test.err, &newer) || newer.Found != test.known+1 || newer.Known != test.known {
 			t.Errorf("%s of schema %d: %v, want a *SchemaError", what, test.known+1, test.err)
