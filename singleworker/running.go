@@ -1,6 +1,7 @@
 package singleworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,8 @@ func (m *Manager) administer(ctx context.Context, do func(ctx context.Context, c
 		if err != nil {
 			return err
 		}
-		return do(ctx, admin.On(conn, m.cfg.ServerType))
+		from := fmt.Sprintf("%s (%s)", m.cfg.InstanceID, cmp.Or(m.cfg.Version, Version()))
+		return do(ctx, admin.On(conn, m.cfg.ServerType, from))
 	})
 }
 

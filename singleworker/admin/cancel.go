@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Cancel deletes a job with all its records and returns its last status. After a node
@@ -26,7 +27,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
-	d := c.deletion(name, 0)
+	d := c.deletion(name, 0, c.deed(ctx, zkrec.DeedCancel, Who{}, name))
 	if err := c.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
@@ -34,8 +35,8 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 }
 
 // deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
-func (c *Client) deletion(name string, czxid int64) *deletion.Deletion {
-	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion}
+func (c *Client) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {
+	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion, Deed: d}
 }
 
 // deleted is the error of a deletion as this package returns it.

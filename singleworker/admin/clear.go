@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // ErrInstancesLive means that instances of the group are running, so what belongs to them is not deleted.
@@ -40,7 +41,7 @@ type Cleared struct {
 }
 
 // Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and then what the group
-// left behind: lists of handlers, orders, the queue of the election, what package notify has recorded, and the root. If it is interrupted, another
+// left behind: lists of handlers, orders, the queue of the election, what package notify has recorded, the log of who did what, and the root. If it is interrupted, another
 // Clear completes it; the number of jobs is smaller then. No instance should start meanwhile. Errors: ErrInstancesLive,
 // ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was deleted until then.
 func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, err error) {
@@ -82,7 +83,7 @@ func (c *Client) cancelAll(ctx context.Context, jobs []string, told func(deleted
 		if ctx.Err() != nil {
 			return nil // the first error counts
 		}
-		d := c.deletion(name, 0)
+		d := c.deletion(name, 0, c.deed(ctx, zkrec.DeedClear, Who{}, name))
 		if err := c.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
 			return fmt.Errorf("clear: cancel %s: %w", name, uncertain(err, true))
 		}
@@ -160,7 +161,7 @@ func (c *Client) deletePaths(ctx context.Context, top string, version int32) err
 
 // nodesOfGroup are the nodes below the root that are not jobs.
 func (c *Client) nodesOfGroup() []string {
-	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices()}
+	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs, which are sorted.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,6 +36,8 @@ type Config struct {
 	// Dial opens the connection to a server. Default: net.Dialer. An attempt to
 	// connect has a share of SessionTimeout, as singleworker.Config.Dial says.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// From says from where changes come, in the log of who did what. Default: Self.
+	From string
 	// SessionTimeout is requested from the server. Default 10 s.
 	SessionTimeout time.Duration
 	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
@@ -60,6 +63,7 @@ const (
 type Client struct {
 	conn    *zkconn.Conn
 	tree    zkrec.Tree
+	from    string        // as Config.From
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
 	ahead   *ahead // what was read in bulk, or nil
@@ -83,7 +87,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := On(nil, cfg.ServerType)
+	c := On(nil, cfg.ServerType, cmp.Or(cfg.From, Self()))
 	c.clock.wall = wall.Of(ctx)
 	if cfg.OnRead != nil {
 		var nodes atomic.Int64
@@ -115,9 +119,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 
 // On returns a client of a group over a connection that is there, which belongs to the caller: the Client need not be
 // closed, and hears of no watches, so the methods that await something must not be called. It is for package
-// singleworker; other programs Dial.
-func On(conn *zkconn.Conn, serverType string) *Client {
-	return &Client{conn: conn, tree: zkrec.NewTree(serverType), changed: make(chan struct{}, 1), heard: func(int) {}, clock: newClock()}
+// singleworker; other programs Dial. From is as in Config.
+func On(conn *zkconn.Conn, serverType, from string) *Client {
+	return &Client{conn: conn, tree: zkrec.NewTree(serverType), from: from, changed: make(chan struct{}, 1), heard: func(int) {}, clock: newClock()}
 }
 
 // greet returns when a server has answered.

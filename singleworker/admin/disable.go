@@ -105,12 +105,22 @@ func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bo
 		ops = []zkconn.Op{zkconn.DeleteOp(path, stat.Version), zkconn.CreateOp(path, next.Encode())}
 	}
 	*sent = true
-	if _, err := c.conn.Multi(ctx, ops...); err != nil {
+	deed := c.deed(ctx, zkrec.DeedDisable, Who{next.By, next.Reason}, jobsOf(next.Job)...)
+	deed.Where = Target{InstanceID: next.SID, Host: next.Host}.String()
+	if _, err := c.multi(ctx, deed, ops...); err != nil {
 		return result, err
 	}
 	order := orderOfExclusion(next)
 	result.Outcome, result.Order = OutcomeOrdered, &order
 	return result, nil
+}
+
+// jobsOf is the job that an order is for, if it is for one.
+func jobsOf(job string) []string {
+	if job == "" {
+		return nil
+	}
+	return []string{job}
 }
 
 // roomForExclusion creates the parent of the orders, and checks that the job exists and that there are not too many orders.
@@ -146,7 +156,9 @@ func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 		x, _ := zkrec.ParseExclusion(name, data)
 		return orderOfExclusion(x)
 	}
-	return c.withdraw(ctx, t.String(), c.tree.Exclusion(name), parse, func(result *OrderResult) error { return c.bound(ctx, t, result) })
+	deed := c.deed(ctx, zkrec.DeedEnable, Who{}, jobsOf(t.Job)...)
+	deed.Where = Target{InstanceID: t.InstanceID, Host: t.Host}.String()
+	return c.withdraw(ctx, t.String(), c.tree.Exclusion(name), deed, parse, func(result *OrderResult) error { return c.bound(ctx, t, result) })
 }
 
 // bound adds the running instances that an order binds.

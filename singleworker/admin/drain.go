@@ -40,7 +40,7 @@ type OrderResult struct {
 // OutcomeUnchanged. Errors: *InvalidError, ErrNoInstance, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
-	return c.order(ctx, "drain", sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+	return c.order(ctx, zkrec.DeedDrain, sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		if instance == nil {
 			return zkrec.Order{}, false, ErrNoInstance
 		}
@@ -54,7 +54,7 @@ func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (Orde
 // Enable. The instance need not be running.
 // Errors: *InvalidError, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
-	return c.order(ctx, "disable", sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+	return c.order(ctx, zkrec.DeedDisable, sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		next := zkrec.Order{By: opts.By, Reason: opts.Reason}
 		return next, old == nil || !sameOrder(*old, next), nil
 	})
@@ -76,8 +76,10 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 	var result OrderResult
 	var written []byte // by a try whose outcome is not known
 	at := time.Now().UTC().Round(time.Millisecond)
+	deed := c.deed(ctx, doing, Who{opts.By, opts.Reason})
+	deed.Where = sid
 	err := c.persist(ctx, func() (err error) {
-		result, err = c.orderOnce(ctx, sid, at, judge, &written)
+		result, err = c.orderOnce(ctx, sid, at, deed, judge, &written)
 		return err
 	})
 	if err != nil {
@@ -94,7 +96,9 @@ func checkOrder(sid string, opts OrderOptions) error {
 }
 
 // orderOnce reads the present order and writes the next one if it differs.
-func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge orderer, written *[]byte) (OrderResult, error) {
+func (c *Client) orderOnce(
+	ctx context.Context, sid string, at time.Time, deed zkrec.Deed, judge orderer, written *[]byte,
+) (OrderResult, error) {
 	path := c.tree.Order(sid)
 	data, stat, err := c.conn.Get(ctx, path)
 	found := err == nil
@@ -136,7 +140,7 @@ func (c *Client) orderOnce(ctx context.Context, sid string, at time.Time, judge 
 		}
 		op = zkconn.CreateOp(path, *written)
 	}
-	if _, err := c.conn.Multi(ctx, op); err != nil {
+	if _, err := c.multi(ctx, deed, op); err != nil {
 		return result, err
 	}
 	order := orderOf(sid, next)
@@ -157,7 +161,9 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 		return OrderResult{}, err
 	}
 	parse := func(data []byte) Order { return orderOf(sid, zkrec.ParseOrder(data)) }
-	return c.withdraw(ctx, sid, c.tree.Order(sid), parse, func(result *OrderResult) error {
+	deed := c.deed(ctx, zkrec.DeedEnable, Who{})
+	deed.Where = sid
+	return c.withdraw(ctx, sid, c.tree.Order(sid), deed, parse, func(result *OrderResult) error {
 		live, err := c.live(ctx)
 		if instance, runs := live[sid]; runs {
 			result.Instance = &instance
@@ -167,7 +173,9 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 }
 
 // withdraw removes the order at a path, if there is one, and then looks at those that it bound.
-func (c *Client) withdraw(ctx context.Context, whose, path string, parse func([]byte) Order, look func(*OrderResult) error) (OrderResult, error) {
+func (c *Client) withdraw(
+	ctx context.Context, whose, path string, deed zkrec.Deed, parse func([]byte) Order, look func(*OrderResult) error,
+) (OrderResult, error) {
 	var result OrderResult
 	var taken *Order // by a try whose outcome is not known
 	err := c.conn.Retry(ctx, func() error {
@@ -176,7 +184,7 @@ func (c *Client) withdraw(ctx context.Context, whose, path string, parse func([]
 		if err == nil {
 			order := parse(data)
 			taken, result.Order = &order, &order
-			_, err = c.conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+			_, err = c.multi(ctx, deed, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		}
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return err

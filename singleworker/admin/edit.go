@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -42,12 +43,14 @@ type target struct {
 	czxid int64 // of the job to which it was sent; 0 of one to be created
 }
 
-// write applies ops to the job that was read as stat says, and tells those who must look.
+// write applies ops to the job that was read as stat says, notes the deed, and tells those who must look.
 func (t *target) write(
-	ctx context.Context, c *Client, name string, stat zkconn.Stat, of []signals.Signal, ops ...zkconn.Op,
+	ctx context.Context, c *Client, name string, stat zkconn.Stat, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
 ) ([]zkconn.Stat, error) {
 	t.wrote, t.czxid = true, stat.Czxid
-	return signals.MultiOn(ctx, c.conn, c.tree.Job(name), stat.Czxid, of, ops...)
+	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return signals.MultiOn(ctx, c.conn, c.tree.Job(name), stat.Czxid, of, ops...)
+	})
 }
 
 // check returns ErrConflict if the job, as read now, is another one.
@@ -82,7 +85,7 @@ var errUndivided = errors.New("would make a job undivided that has shards: cance
 // *job.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
-	e := edit{client: c, name: name, dryRun: opts.DryRun}
+	e := edit{client: c, name: name, dryRun: opts.DryRun, deed: c.deed(ctx, zkrec.DeedSet, Who{}, name)}
 	e.change = func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		edited := old.Job.WithDefaults().Clone()
 		if err := change(&edited); err != nil {
@@ -157,6 +160,7 @@ type edit struct {
 	name   string
 	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns the updated record
 	dryRun bool
+	deed   zkrec.Deed
 	counts bool      // through is wanted
 	now    time.Time // the group's
 
@@ -229,7 +233,7 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	stats, err := e.write(ctx, e.client, e.name, stat, signals.OfJob(e.client.tree, e.name), zkconn.SetOp(path, record, stat.Version))
+	stats, err := e.write(ctx, e.client, e.name, stat, e.deed, signals.OfJob(e.client.tree, e.name), zkconn.SetOp(path, record, stat.Version))
 	if err == nil {
 		e.version, e.spec = stats[0].Version, spec.WrittenAt(stats[0].Mtime)
 	}

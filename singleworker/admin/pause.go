@@ -77,7 +77,8 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	if err := checkUntil(opts.Until, now); err != nil {
 		return PauseResult{}, err
 	}
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
+	deed := c.deed(ctx, zkrec.DeedPause, Who{opts.By, opts.Reason}, name)
+	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		next := newPause(opts)
 		if old.Paused.Lasts(now) {
 			next.Since = old.Paused.Since
@@ -130,7 +131,8 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	if err := opts.Missed.Check(); err != nil {
 		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
 	}
-	e := edit{client: c, name: name, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
+	deed := c.deed(ctx, zkrec.DeedResume, Who{}, name)
+	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		if !old.Paused.Lasts(now) {
 			return old, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -77,8 +78,11 @@ func (c *Client) Repair(ctx context.Context, name string, nodes []UnreadableNode
 	if len(ops) == 0 {
 		return nil
 	}
+	deed := c.deed(ctx, zkrec.DeedRepair, Who{}, name)
 	err := c.conn.Retry(ctx, func() error {
-		_, err := c.conn.MultiOn(ctx, c.tree.Job(name), nodes[0].job, ops...)
+		_, err := deeds.Write(ctx, c.conn, c.tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+			return c.conn.MultiOn(ctx, c.tree.Job(name), nodes[0].job, ops...)
+		})
 		if moved(err) {
 			return c.repaired(ctx, nodes) // perhaps by an earlier try, whose answer was lost
 		}

@@ -24,6 +24,7 @@ type ask struct {
 	name    string
 	id      string // the same at each shard
 	request zkrec.Request
+	deed    zkrec.Deed
 	// judge decides, from the records and the pending requests of one slot, what
 	// to request from its owner; nil means nothing.
 	judge func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error)
@@ -35,7 +36,7 @@ type ask struct {
 }
 
 // newAsk gives a request a unique ID; IDs sort by time.
-func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
+func (c *Client) newAsk(ctx context.Context, kind, name string, request zkrec.Request) (*ask, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,8 @@ func (c *Client) newAsk(name string, request zkrec.Request) (*ask, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make an id: %w", err)
 	}
-	return &ask{client: c, name: name, id: id.String(), request: request}, nil
+	deed := c.deed(ctx, kind, Who{request.By, request.Reason}, name)
+	return &ask{client: c, name: name, id: id.String(), request: request, deed: deed}, nil
 }
 
 func (a *ask) run(ctx context.Context) error {
@@ -109,7 +111,7 @@ func (a *ask) once(ctx context.Context) error {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
 	}
-	_, err = a.write(ctx, a.client, job.slot, job.stat, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
+	_, err = a.write(ctx, a.client, job.slot, job.stat, a.deed, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -153,7 +154,10 @@ func (w *cancellation) some(ctx context.Context, slot past) (more bool, err erro
 	for _, incarnation := range slot.hearers {
 		told[incarnation] = []string{slot.slot}
 	}
-	_, err = signals.Multi(ctx, c.conn, signals.OfRequests(c.tree, told), ops...)
+	deed := c.deed(ctx, zkrec.DeedWithdraw, Who{}, slot.slot)
+	_, err = deeds.Write(ctx, c.conn, c.tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return signals.Multi(ctx, c.conn, signals.OfRequests(c.tree, told), ops...)
+	})
 	if err == nil || zkconn.IsUnknown(err) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -75,7 +75,7 @@ func TestCancelManyShards(t *testing.T) {
 			for _, op := range r.Ops {
 				bytes += len(op.Path) + 21
 			}
-			if sizes = append(sizes, bytes); n == 1 && (len(r.Ops) != 3 || r.Ops[1].Op != zkdev.OpSetData) {
+			if sizes = append(sizes, bytes); n == 1 && (len(r.Ops) != 4 || r.Ops[1].Op != zkdev.OpSetData) {
 				t.Errorf("first comes %+v, want that the job is canceled", r.Ops)
 			}
 			return zkdev.Pass()

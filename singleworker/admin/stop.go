@@ -28,7 +28,7 @@ type StopOptions struct {
 // name, ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied,
 // ErrUnavailable, the cause of ctx.
 func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]Entry, error) {
-	a, err := c.newAsk(name, zkrec.Request{Kind: zkrec.RequestStop, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason})
+	a, err := c.newAsk(ctx, zkrec.DeedStop, name, zkrec.Request{Kind: zkrec.RequestStop, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason})
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (s *submission) once(ctx context.Context) error {
 	old, parseErr := zkrec.ParseSpec(name, data)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
-			err = deleted(s.client.deletion(name, stat.Czxid).Run(ctx))
+			err = deleted(s.client.deletion(name, stat.Czxid, zkrec.Deed{}).Run(ctx))
 		}
 		if err != nil {
 			return err
@@ -130,7 +130,8 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 		return err
 	}
 	name, tree := spec.Job.Name, s.client.tree
-	stats, err := s.write(ctx, s.client, name, stat, signals.OfJob(tree, name), zkconn.SetOp(tree.Job(name), spec.Encode(), stat.Version))
+	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
+	stats, err := s.write(ctx, s.client, name, stat, deed, signals.OfJob(tree, name), zkconn.SetOp(tree.Job(name), spec.Encode(), stat.Version))
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}
@@ -151,7 +152,8 @@ func (s *submission) create(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
-	_, err := conn.Multi(ctx, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Paused: s.pause}))...)
+	deed := s.client.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
+	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Paused: s.pause}))...)
 	return err
 }
 

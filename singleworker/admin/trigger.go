@@ -46,7 +46,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		Kind: zkrec.RequestRun, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason,
 		Args: maps.Clone(opts.Args), Payload: opts.Payload,
 	}
-	a, err := c.newAsk(name, request)
+	a, err := c.newAsk(ctx, zkrec.DeedTrigger, name, request)
 	if err != nil {
 		return TriggerResult{}, err
 	}

@@ -175,7 +175,7 @@ func isHere(r *http.Request) bool {
 func (h *handler) perform(ctx context.Context, o order, do action) (api.Document, error) {
 	defer h.readings.forget()
 	o.by = fmt.Sprintf("%s (web, %s)", o.by, o.from)
-	return do(ctx, o)
+	return do(admin.As(ctx, admin.Who{By: o.by, Reason: o.reason}), o)
 }
 
 // log logs what was done, and what was refused. Of those who may not act there is a line now and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -27,6 +28,7 @@ type Deletion struct {
 	// Version is that of the job's node: a job that has changed since is left alone, with zkconn.ErrBadVersion.
 	// zkconn.AnyVersion deletes it as it is.
 	Version int32
+	Deed    zkrec.Deed // to be noted by the transaction that ends the job; without a Kind there is nothing to note
 }
 
 // maxConflicts is how often a deletion is tried again because of concurrent changes.
@@ -93,15 +95,25 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 			version = d.Version
 		}
 		spec.Canceled = true
-		_, err = signals.MultiOn(ctx, d.Conn, path, d.Czxid, signals.OfJob(d.Tree, d.Job), zkconn.SetOp(path, spec.Encode(), version))
-		return true, err
+		return true, d.write(ctx, d.Deed, signals.OfJob(d.Tree, d.Job), zkconn.SetOp(path, spec.Encode(), version))
 	}
 	var of []signals.Signal
 	if n == len(ops) {
 		of = signals.OfJob(d.Tree, d.Job)
 	}
-	_, err = signals.MultiOn(ctx, d.Conn, path, d.Czxid, of, ops[:n]...)
-	return n < len(ops), err
+	deed := d.Deed
+	if spec.Canceled {
+		deed = zkrec.Deed{} // it was noted then
+	}
+	return n < len(ops), d.write(ctx, deed, of, ops[:n]...)
+}
+
+// write applies ops to the job that was read, notes the deed, and tells those who must look.
+func (d *Deletion) write(ctx context.Context, deed zkrec.Deed, of []signals.Signal, ops ...zkconn.Op) error {
+	_, err := deeds.Write(ctx, d.Conn, d.Tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return signals.MultiOn(ctx, d.Conn, d.Tree.Job(d.Job), d.Czxid, of, ops...)
+	})
+	return err
 }
 
 // readers is how many nodes are listed at the same time.

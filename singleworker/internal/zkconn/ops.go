@@ -22,6 +22,7 @@ type Stat struct {
 	EphemeralOwner int64     // session that owns an ephemeral node; else 0
 	Ctime          time.Time // creation, on the server's clock
 	Mtime          time.Time // last change of the data, on the server's clock
+	Created        string    // path of the node, in the answer to a CreateSequentialOp; nothing else is in that
 }
 
 // Ephemeral reports whether a session holds the node, which goes with it.
@@ -169,6 +170,12 @@ func CreateEphemeralOp(path string, data []byte) Op {
 	return Op{code: opCreate, path: path, data: data, flags: zk.FlagEphemeral}
 }
 
+// CreateSequentialOp creates a persistent node whose path is prefix and ten digits, which increase with every node created below the
+// same parent. So it is not refused because of others that do the same.
+func CreateSequentialOp(prefix string, data []byte) Op {
+	return Op{code: opCreate, path: prefix, data: data, flags: zk.FlagSequence}
+}
+
 // AnyVersion matches every version of a node.
 const AnyVersion int32 = -1
 
@@ -269,7 +276,8 @@ func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op)
 }
 
 // Multi applies all operations or none; there must be at least one. For each SetOp, the result has the
-// node's Stat at the same index. If the server refuses the transaction, the error is a *MultiError.
+// node's Stat at the same index, and for each CreateSequentialOp its path. If the server refuses the transaction, the error is
+// a *MultiError.
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {
@@ -305,6 +313,9 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	stats := make([]Stat, len(answers))
 	for i, answer := range answers {
 		stats[i] = statOf(answer.Stat)
+		if ops[i].flags&zk.FlagSequence != 0 {
+			stats[i].Created = strings.TrimPrefix(answer.String, c.chroot)
+		}
 	}
 	return stats, nil
 }

@@ -28,6 +28,7 @@ const (
 	everyNode     = "everywhere"
 	leaderNode    = job.Reserved + "leader"
 	noticesNode   = job.Reserved + "notify"
+	logNode       = job.Reserved + "log"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.

@@ -34,6 +34,7 @@ func (a *app) run(do func(context.Context, *call) error) func(context.Context, *
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
+	ctx = c.asWho(ctx)
 	return c.clocked(group.Do(ctx, c.Settings, c.dial, c.say, func(ctx context.Context, client group.Client) error {
 		c.clock = client.Clock
 		return c.meant(ctx, client, do(ctx, client))
@@ -149,6 +150,7 @@ const (
 	flagReason = "reason"
 
 	inRecords = "in the records"
+	inLog     = "in the log (swctl log)"
 )
 
 // whoFlags say who asks for something, and why, which is kept somewhere.
@@ -165,6 +167,12 @@ func (c *call) who() (by, reason string) {
 		by = c.whoami()
 	}
 	return by, c.Flags.String(flagReason)
+}
+
+// asWho has the log say who asks, and why.
+func (c *call) asWho(ctx context.Context) context.Context {
+	by, reason := c.who()
+	return admin.As(ctx, admin.Who{By: by, Reason: reason})
 }
 
 const flagYes = "yes"

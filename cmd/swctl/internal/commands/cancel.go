@@ -26,11 +26,11 @@ run in progress is told to stop.`,
 		Examples: `swctl cancel nightly
 swctl cancel nightly weekly --yes --ignore-missing
 swctl cancel --all --server-type billing`,
-		Flags: []cmdline.Flag{
+		Flags: append([]cmdline.Flag{
 			{Name: flagAll, Usage: "cancel every job of the server type"},
 			yesFlag(),
 			{Name: "ignore-missing", Usage: "ignore jobs that do not exist"},
-		},
+		}, whoFlags(inLog)...),
 		Run: a.run(cancel),
 	}
 }

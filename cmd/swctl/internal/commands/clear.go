@@ -25,7 +25,7 @@ func (a *app) clearCommand() *cmdline.Command {
 		Name:  "clear",
 		Short: "delete everything of a server type",
 		Long: `Deletes all jobs with their histories, and what the group left behind: lists of handlers,
-orders to instances, the queue of the election, and the node of the server type. Refuses
+orders to instances, the queue of the election, the log, and the node of the server type. Refuses
 while instances are running: stop them first. With --despite-instances it deletes the jobs
 alone; runs in progress are told to stop, and an instance that declares jobs in code
 creates them again when it starts.
@@ -35,11 +35,11 @@ Asks for the number of jobs. Without a terminal to ask on it exits with 8 unless
 		Examples: `swctl clear --dry-run
 swctl clear --server-type billing
 swctl clear --server-type billing --confirm 42`,
-		Flags: []cmdline.Flag{
+		Flags: append([]cmdline.Flag{
 			{Name: flagConfirm, Usage: "`N` the number of jobs; do not ask"},
 			{Name: flagDespiteInstances, Usage: "delete the jobs although instances are running"},
 			{Name: flagDryRun, Usage: "only say what would be deleted"},
-		},
+		}, whoFlags(inLog)...),
 		Run: a.run(clearGroup),
 	}
 }
@@ -96,7 +96,7 @@ func (c *call) clear(ctx context.Context, opts admin.ClearOptions) error {
 		}
 	}
 	quiet := func(int) {} // keeps the call going while the server answers
-	return group.Read(ctx, c.Settings, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+	return group.Read(c.asWho(ctx), c.Settings, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
 		done, err := client.Clear(ctx, opts)
 		if err != nil && done.Jobs == 0 {
 			return err

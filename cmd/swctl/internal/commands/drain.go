@@ -76,7 +76,7 @@ as if it had just joined. What was disabled with --host or --job is enabled with
 		Examples: `swctl instances enable app-2
 swctl instances enable app-2 --job report
 swctl instances enable --host db8`,
-		Flags: targetFlags(),
+		Flags: append(targetFlags(), whoFlags(inLog)...),
 		Run:   a.run(enable),
 	}
 }

@@ -130,6 +130,7 @@ func golden(t *testing.T, name, text string) {
 type fakeClient struct {
 	jobs       map[string]admin.JobStatus
 	entries    map[string][]admin.Entry
+	log        []admin.LogEntry
 	explained  map[string]admin.Explanation // what Why returns, but for the job
 	instances  []admin.Instance
 	requests   map[string][]admin.Request // by job
@@ -322,6 +323,16 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 		return admin.History{}, err
 	}
 	return admin.History{Job: job, Entries: f.entries[name]}, nil
+}
+
+func (f *fakeClient) Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error) {
+	var chosen []admin.LogEntry
+	for _, e := range f.log {
+		if len(chosen) < opts.Max && (opts.Job == "" || slices.Contains(e.Jobs, opts.Job)) {
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen, f.begin(ctx, "Log "+opts.Job)
 }
 
 func (f *fakeClient) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {

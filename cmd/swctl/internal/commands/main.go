@@ -17,12 +17,12 @@ package commands
 import (
 	"context"
 	"os"
-	"os/user"
 	"runtime/debug"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
@@ -30,7 +30,7 @@ import (
 // URLs, beside files.
 func Main(stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	a := &app{dial: group.Dial, whoami: whoami, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
+	a := &app{dial: group.Dial, whoami: admin.Self, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
 	line := &cmdline.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
@@ -45,7 +45,7 @@ func Main(stores map[string]StoreOpener) {
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
 		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
+		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
 		a.guardCommand(), a.devCommand(), a.versionCommand(),
@@ -60,16 +60,4 @@ type app struct {
 	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
 	audit  func(context.Context, txnaudit.Options) (txnaudit.Report, error)
 	stores map[string]StoreOpener // of run logs beside files, by the scheme of their URLs
-}
-
-// whoami is user@host, as far as the system knows.
-func whoami() string {
-	name, host := "unknown", "unknown"
-	if current, err := user.Current(); err == nil {
-		name = current.Username
-	}
-	if this, err := os.Hostname(); err == nil {
-		host = this
-	}
-	return name + "@" + host
 }

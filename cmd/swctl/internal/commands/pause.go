@@ -49,9 +49,9 @@ latest (once), or each in order (all, at most 100). Resuming a job that is not p
 not an error.`,
 		Examples: `swctl resume nightly
 swctl resume nightly weekly --missed once`,
-		Flags: []cmdline.Flag{
+		Flags: append([]cmdline.Flag{
 			{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)"},
-		},
+		}, whoFlags(inLog)...),
 		Run: a.run(resume),
 	}
 }

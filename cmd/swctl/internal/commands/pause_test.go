@@ -110,10 +110,3 @@ func TestPauseUnreadable(t *testing.T) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }
-
-func TestWhoAmI(t *testing.T) {
-	t.Parallel()
-	if name, host, ok := strings.Cut(whoami(), "@"); !ok || name == "" || host == "" {
-		t.Errorf("%q, want user@host", whoami())
-	}
-}

@@ -25,7 +25,7 @@ read is not repaired but submitted again, with submit --replace. If a newer vers
 the record, upgrade instead.`,
 		Examples: `swctl repair nightly
 swctl repair nightly --yes -o json`,
-		Flags: []cmdline.Flag{yesFlag()},
+		Flags: append([]cmdline.Flag{yesFlag()}, whoFlags(inLog)...),
 		Run:   a.run(repair),
 	}
 }

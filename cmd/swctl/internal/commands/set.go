@@ -32,7 +32,7 @@ swctl set nightly --arg day=today --drop-arg to --retries 3 --backoff 30s
 swctl set nightly --run-timeout 10m --overlap queue --dry-run
 swctl set dump --require zone=b --drop-instance app-1
 swctl set import --shards 2 --shard-param 0=north --shard-param 2=`,
-		Flags: append(fields.Flags(true), cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be changed, change nothing"}),
+		Flags: append(append(fields.Flags(true), cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be changed, change nothing"}), whoFlags(inLog)...),
 		Run:   a.run(set),
 	}
 }

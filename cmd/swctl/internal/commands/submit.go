@@ -64,12 +64,12 @@ swctl submit report '0 6 * * 1' --paused
 swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run
 swctl submit --file jobs.json --dry-run`,
-		Flags: append(fields.Flags(false),
+		Flags: append(append(fields.Flags(false),
 			cmdline.Flag{Name: flagFile, Usage: "`FILE` with jobs as JSON, one or a list; - is stdin"},
 			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
 			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
 			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
-		),
+		), whoFlags(inLog)...),
 		Run: a.run(submit),
 	}
 }
@@ -77,7 +77,8 @@ swctl submit --file jobs.json --dry-run`,
 func submit(ctx context.Context, c *call) error {
 	opts := admin.SubmitOptions{Replace: c.Flags.Bool("replace"), DryRun: c.Flags.Bool(flagDryRun)}
 	if c.Flags.Bool(flagPaused) {
-		opts.Pause = &admin.PauseOptions{By: c.whoami()}
+		by, reason := c.who()
+		opts.Pause = &admin.PauseOptions{By: by, Reason: reason}
 	}
 	if c.Flags.IsSet(flagFile) {
 		return submitFile(ctx, c, opts)

@@ -27,6 +27,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
+	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Past(ctx context.Context, name string) (admin.Past, error)

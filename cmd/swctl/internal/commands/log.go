@@ -1,0 +1,59 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+)
+
+// maxLogEntries bounds -n of log: more are never kept.
+const maxLogEntries = 10_000
+
+func (a *app) logCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "log", Args: "[NAME]",
+		Short: "show who changed what",
+		Long: `Newest first: who submitted, changed, paused, resumed, repaired or canceled a job, also one
+that is gone, who drained, disabled or enabled an instance, and who asked for runs and
+stops. BY is what the program said; FROM is user@host, or the instance. The last 2,000
+changes are kept, and the last 2,000 requests. What instances do by themselves is not in
+the log, nor what code declares: swctl show says who declared a job. Times are ZooKeeper's.`,
+		Examples: `swctl log
+swctl log nightly
+swctl log -n 20 -o json | jq -r '.items[] | select(.kind == "cancel") | .by'`,
+		Flags: []cmdline.Flag{{Name: flagNumber, Usage: "`NUMBER` how many entries to show (default all)"}},
+		Run:   a.run(showLog),
+	}
+}
+
+func showLog(ctx context.Context, c *call) error {
+	n, err := c.Number(flagNumber, maxLogEntries, 1, maxLogEntries)
+	if err != nil {
+		return err
+	}
+	opts := admin.LogOptions{Max: n}
+	if len(c.Args) > 0 {
+		if opts.Job, err = c.name(); err != nil {
+			return err
+		}
+		if err := c.wholeJobs(opts.Job); err != nil {
+			return err
+		}
+	}
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		entries, err := client.Log(ctx, opts)
+		if err != nil {
+			return err
+		}
+		return c.put(api.List("Log", entries), func(p render.Page) {
+			p.Log(entries)
+			if len(entries) == 0 {
+				c.Notef("nothing is in the log")
+			}
+		})
+	})
+}

@@ -1,0 +1,30 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+// Log is a table of who did what.
+func (p Page) Log(entries []admin.LogEntry) {
+	t := &output.Table{}
+	t.Row("TIME", "RELATIVE", "WHAT", "OF", "BY", "FROM", "REASON")
+	for _, e := range entries {
+		of := strings.Join(e.Jobs, ", ")
+		switch {
+		case e.More > 0:
+			of = strings.TrimSpace(fmt.Sprintf("%s and %d more", of, e.More))
+		case of == "":
+			of = e.Where
+		case e.Where != "":
+			of += " on " + e.Where
+		}
+		t.Row(plain.Absolute(e.At, time.UTC), plain.Relative(e.At, p.Now), e.Kind, of, e.By, e.From, e.Reason)
+	}
+	t.Write(p.Out, "")
+}

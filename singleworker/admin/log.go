@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/user"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Who says who changes something and why, for the log that Client.Log reads. What is not printable is replaced, and what is
+// too long for an entry is cut.
+type Who struct {
+	By     string // Default: Config.From
+	Reason string
+}
+
+type whoKey struct{}
+
+// As returns a context for calls of a Client that somebody asked for. By and Reason in the options of a call count more.
+func As(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
+
+// Self is user@host of this process, as far as the system knows.
+func Self() string {
+	name, host := "unknown", "unknown"
+	if current, err := user.Current(); err == nil {
+		name = current.Username
+	}
+	if this, err := os.Hostname(); err == nil {
+		host = this
+	}
+	return name + "@" + host
+}
+
+// LogEntry is one change, or one thing that was asked of the owners of jobs, in the log of who did what.
+type LogEntry struct {
+	At time.Time `json:"at"` // on ZooKeeper's clock
+	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain", "disable" or "enable",
+	// or what was asked: "trigger", "stop-run" or "withdraw", which cancels requests. "unreadable" if the entry cannot be
+	// read. Newer versions have others.
+	Kind   string   `json:"kind"`
+	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
+	More   int      `json:"more,omitempty"` // how many jobs there are beside those
+	Where  string   `json:"where,omitempty"`
+	By     string   `json:"by"`   // as the client said
+	From   string   `json:"from"` // the Config.From of the client, or the instance whose program did it
+	Reason string   `json:"reason"`
+}
+
+// logUnreadable is the Kind of an entry that cannot be read.
+const logUnreadable = "unreadable"
+
+// LogOptions choose from the log. The zero value is all of it.
+type LogOptions struct {
+	// Job chooses what names that job, or one of its shards, and what names only some of its jobs.
+	Job string
+	// Max is how many entries are returned at most. Default: all.
+	Max int
+}
+
+// Log returns who did what, newest first: the last 2,000 changes and, apart from them, the last 2,000 requests to run or
+// stop jobs, and a few more. What a change wrote and its entry are of one transaction: one is there exactly if the other
+// was written. What instances do by themselves is not in it, nor what code declares. Errors: *job.FieldError for the name of
+// the job, ErrDenied, ErrUnavailable.
+func (c *Client) Log(ctx context.Context, opts LogOptions) ([]LogEntry, error) {
+	if opts.Job != "" {
+		if err := checkName(opts.Job); err != nil {
+			return nil, err
+		}
+	}
+	return retried(ctx, c, "read the log", func() ([]LogEntry, error) { return c.log(ctx, opts) })
+}
+
+func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, err error) {
+	names, err := c.children(ctx, c.tree.Deeds())
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		x, _, _ := zkrec.ParseDeedName(a)
+		y, _, _ := zkrec.ParseDeedName(b)
+		return cmp.Compare(y, x)
+	})
+	if opts.Max > 0 && opts.Job == "" {
+		names = names[:min(opts.Max, len(names))]
+	}
+	err = c.eachOf(ctx, c.tree.Deeds(), names, func(node child) {
+		d, err := zkrec.ParseDeed(node.data)
+		if err != nil || node.err != nil {
+			d = zkrec.Deed{Kind: logUnreadable}
+		}
+		if opts.Job == "" || d.More > 0 || slices.ContainsFunc(d.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == opts.Job }) {
+			entries = append(entries, LogEntry{
+				At: inUTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
+				By: d.By, From: d.From, Reason: d.Reason,
+			})
+		}
+	})
+	if opts.Max > 0 {
+		entries = entries[:min(opts.Max, len(entries))]
+	}
+	return entries, err
+}
+
+// deed is what the log says of a change. who is what the options of the call say.
+func (c *Client) deed(ctx context.Context, kind string, who Who, jobs ...string) zkrec.Deed {
+	caller, _ := ctx.Value(whoKey{}).(Who)
+	return zkrec.Deed{
+		Kind: kind, Jobs: jobs, From: c.from,
+		By: cmp.Or(who.By, caller.By), Reason: cmp.Or(who.Reason, caller.Reason),
+	}
+}
+
+// multi applies ops and notes the deed.
+func (c *Client) multi(ctx context.Context, d zkrec.Deed, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return c.conn.Multi(ctx, ops...) })
+}

@@ -1,0 +1,148 @@
+package zkrec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxDeedBytes is the longest record of a deed.
+const MaxDeedBytes = 300
+
+// MaxDeeds is how many changes are kept, and how many asks.
+const MaxDeeds = 2000
+
+// The kinds of deeds. Those that ask something of a job's owner are kept apart, so that a script which triggers each second
+// does not wash out who canceled a job.
+const (
+	DeedSubmit   = "submit"
+	DeedReplace  = "replace"
+	DeedSet      = "set"
+	DeedPause    = "pause"
+	DeedResume   = "resume"
+	DeedCancel   = "cancel"
+	DeedClear    = "clear"
+	DeedRepair   = "repair"
+	DeedDrain    = "drain"
+	DeedDisable  = "disable"
+	DeedEnable   = "enable"
+	DeedTrigger  = "trigger"  // an ask
+	DeedStop     = "stop-run" // an ask
+	DeedWithdraw = "withdraw" // an ask: a request is canceled
+)
+
+// Deed is who has done what: the data of a sequential node below _log, which the transaction that does it creates. When
+// that was is the node's time of creation.
+type Deed struct {
+	Schema int      `json:"schema"`
+	Kind   string   `json:"kind"`
+	Jobs   []string `json:"jobs,omitempty"` // the first few
+	More   int      `json:"more,omitempty"` // how many jobs there are beside those
+	Where  string   `json:"where,omitempty"`
+	By     string   `json:"by,omitempty"` // empty if it is From
+	From   string   `json:"from,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+}
+
+// Deeds is the parent of the log of who did what.
+func (t Tree) Deeds() string { return t.root + "/" + logNode }
+
+// The first letter of the name of a deed's node.
+const (
+	changeLetter = "c"
+	askLetter    = "a"
+)
+
+// NewDeed is what the path of a deed begins with, before the number that ZooKeeper gives it.
+func (t Tree) NewDeed(d Deed) string {
+	letter := changeLetter
+	switch d.Kind {
+	case DeedTrigger, DeedStop, DeedWithdraw:
+		letter = askLetter
+	}
+	return t.Deeds() + "/" + letter
+}
+
+// ParseDeedName reads the name of the node of a deed. Numbers grow, over changes and asks alike. ok is false for a node
+// that was made manually.
+func ParseDeedName(name string) (number int64, ask, ok bool) {
+	digits, ask := strings.CutPrefix(name, askLetter)
+	if !ask {
+		digits, ok = strings.CutPrefix(name, changeLetter)
+		if !ok {
+			return 0, false, false
+		}
+	}
+	number, err := strconv.ParseInt(digits, 10, 32) // as ZooKeeper counts
+	return number, ask, err == nil
+}
+
+// Encode returns the node's data: printable lines, and shorter than they were if they do not fit.
+func (d Deed) Encode() []byte {
+	const few = 3
+	d.Schema = Schema
+	texts := []*string{&d.Reason, &d.From, &d.By, &d.Where} // the first is cut first
+	for _, text := range texts {
+		*text = strings.Map(printable, strings.ToValidUTF8(*text, "?"))
+	}
+	if d.By == d.From {
+		d.By = ""
+	}
+	for {
+		data := mustJSON(d)
+		over := len(data) - MaxDeedBytes
+		switch {
+		case len(d.Jobs) > few || over > 0 && len(d.Jobs) > 1:
+			d.Jobs = d.Jobs[:len(d.Jobs)-1]
+			d.More++
+		case over <= 0:
+			return data
+		case shorten(texts, over):
+		default: // a name of many characters that JSON escapes
+			d.Jobs, d.More = nil, d.More+len(d.Jobs)
+		}
+	}
+}
+
+// printable replaces what would not stand in one line.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
+}
+
+// shorten cuts the first of the texts that is not short by so many bytes, or to what is short. It returns whether one was.
+func shorten(texts []*string, over int) bool {
+	const short, dots = 16, "..."
+	for _, text := range texts {
+		if len(*text) <= short {
+			continue
+		}
+		end := max(len(*text)-over, short) - len(dots)
+		for !utf8.RuneStart((*text)[end]) {
+			end--
+		}
+		*text = (*text)[:end] + dots
+		return true
+	}
+	return false
+}
+
+// ParseDeed reads the node of a deed.
+func ParseDeed(data []byte) (Deed, error) {
+	var d Deed
+	if err := json.Unmarshal(data, &d); err != nil {
+		return Deed{}, fmt.Errorf("log entry %s: %w", excerpt(data), err)
+	}
+	if d.Schema > Schema {
+		return Deed{}, fmt.Errorf("log entry: %w", &SchemaError{Found: d.Schema, Known: Schema})
+	}
+	if d.By == "" {
+		d.By = d.From
+	}
+	return d, nil
+}
