@@ -34,7 +34,7 @@ with that ID. A run that has started continues; swctl stop-run stops it.`,
 		Examples: `swctl requests cancel nightly
 swctl requests cancel nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
 		Flags: whoFlags(inLog),
-		Run: a.run(cancelRequests),
+		Run:   a.run(cancelRequests),
 	}
 }
 
