@@ -76,7 +76,7 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 	var result OrderResult
 	var written []byte // by a try whose outcome is not known
 	at := time.Now().UTC().Round(time.Millisecond)
-	deed := c.deed(ctx, doing, Who{opts.By, opts.Reason})
+	deed := c.deed(ctx, doing, Who(opts))
 	deed.Where = sid
 	err := c.persist(ctx, func() (err error) {
 		result, err = c.orderOnce(ctx, sid, at, deed, judge, &written)

@@ -112,7 +112,7 @@ func TestLogOfEachVerb(t *testing.T) {
 				more = []string{verb.want}
 			}
 			now := w.entries(LogOptions{})
-			if want := append(more, seen...); !slices.Equal(now, want) {
+			if want := slices.Concat(more, seen); !slices.Equal(now, want) {
 				t.Fatalf("the log is\n%s\nwant\n%s", strings.Join(now, "\n"), strings.Join(want, "\n"))
 			}
 			seen = now

@@ -138,10 +138,10 @@ func (b *book) judge(job admin.JobStatus, now time.Time) {
 	lasting := make(map[Kind]failure)
 	for _, c := range words.Conditions(job, now) {
 		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
-		switch c.Code {
-		case words.Late:
+		if c.Code == words.Late {
 			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)
-		case words.Hung:
+		}
+		if c.Code == words.Hung {
 			f.ID, f.Text = firstLine(job.Hung.RunID), "running since "+plain.Absolute(job.Hung.Since, time.UTC)
 			if job.LastRun != nil {
 				f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)

@@ -65,7 +65,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		if ch.history, ok = n.history.Amend(*w.amend); !ok {
 			return nil
 		}
-		record := *n.record                       // which those who follow the slot watch
+		record := *n.record // which those who follow the slot watch
 		ch.log(j, n, &record)
 		return ch
 	}

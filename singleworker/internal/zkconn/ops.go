@@ -311,10 +311,10 @@ func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 			"%w: %d results for %d operations", ErrUnclear, len(answers), len(ops))}
 	}
 	stats := make([]Stat, len(answers))
-	for i, answer := range answers {
-		stats[i] = statOf(answer.Stat)
-		if ops[i].flags&zk.FlagSequence != 0 {
-			stats[i].Created = strings.TrimPrefix(answer.String, c.chroot)
+	for i, op := range ops {
+		stats[i] = statOf(answers[i].Stat)
+		if op.flags&zk.FlagSequence != 0 {
+			stats[i].Created = strings.TrimPrefix(answers[i].String, c.chroot)
 		}
 	}
 	return stats, nil

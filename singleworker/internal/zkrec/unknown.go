@@ -104,7 +104,8 @@ func namesOf(record reflect.Type) names {
 	if !found {
 		known, _ = namesByType.LoadOrStore(record, jsonNames(record))
 	}
-	return known.(names)
+	all, _ := known.(names)
+	return all
 }
 
 func jsonNames(record reflect.Type) (all names) {
