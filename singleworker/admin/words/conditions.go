@@ -216,7 +216,7 @@ func conditions(job *admin.JobStatus, now time.Time) iter.Seq[*row] {
 	}
 }
 
-// unnamed are the codes of jobs whose Reason is none of the table.
+// unnamed are the codes of jobs whose Reason is not in the table.
 var unnamed = map[admin.State]Code{
 	admin.StateInvalid: Code(reason.Unreadable), admin.StateUnowned: Code(reason.Waiting),
 	admin.StateCanceled: Code(reason.Canceling), admin.StateDone: Code(reason.Done),

@@ -22,6 +22,7 @@
 //	  _handlers/{hash}            the handlers of the instances that name the hash, one per line
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
 //	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host
+//	  _log/c{n}, _log/a{n}        who changed what, and who asked for a run or a stop
 //	  _notify                     what package notify has told, and up to where it has read; its parts are below, and its election
 //
 // register, alive and the decimal heartbeats are the layout of the published
