@@ -222,12 +222,19 @@ func TestUnknownFieldsOfAPage(t *testing.T) {
 // Records without unknown fields, as all are in a group of one version, cost nothing to keep them.
 func TestKnownRecordsCostNoMore(t *testing.T) { //nolint:paralleltest // it counts allocations
 	tick := zkrec.Tick{Watermark: 7, Run: zkrec.Run{Tick: 7, RunID: "r", SID: "a", Token: 9, Attempt: 1, Started: 8, State: zkrec.RunRunning}}.Normal()
-	plain := testing.AllocsPerRun(100, func() {
+	least := func(f func()) float64 { // encoding/json pools its buffers, and the race detector empties pools now and then
+		allocs := testing.AllocsPerRun(1, f)
+		for range 100 {
+			allocs = min(allocs, testing.AllocsPerRun(1, f))
+		}
+		return allocs
+	}
+	plain := least(func() {
 		if _, err := json.Marshal(tick); err != nil {
 			t.Error(err)
 		}
 	})
-	if got := testing.AllocsPerRun(100, func() { tick.Encode() }); got > plain {
+	if got := least(func() { tick.Encode() }); got > plain {
 		t.Errorf("a tick record costs %v allocations, want %v at most", got, plain)
 	}
 }
