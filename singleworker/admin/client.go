@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,7 +62,7 @@ const (
 type Client struct {
 	conn    *zkconn.Conn
 	tree    zkrec.Tree
-	from    string        // as Config.From
+	from    string        // as Config.From; "" is Self, which only a change looks up
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
 	ahead   *ahead // what was read in bulk, or nil
@@ -87,7 +86,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := On(nil, cfg.ServerType, cmp.Or(cfg.From, Self()))
+	c := On(nil, cfg.ServerType, cfg.From)
 	c.clock.wall = wall.Of(ctx)
 	if cfg.OnRead != nil {
 		var nodes atomic.Int64

@@ -110,8 +110,12 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 // deed is what the log says of a change. who is what the options of the call say.
 func (c *Client) deed(ctx context.Context, kind string, who Who, jobs ...string) zkrec.Deed {
 	caller, _ := ctx.Value(whoKey{}).(Who)
+	from := c.from
+	if from == "" {
+		from = Self()
+	}
 	return zkrec.Deed{
-		Kind: kind, Jobs: jobs, From: c.from,
+		Kind: kind, Jobs: jobs, From: from,
 		By: cmp.Or(who.By, caller.By), Reason: cmp.Or(who.Reason, caller.Reason),
 	}
 }

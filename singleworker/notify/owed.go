@@ -137,6 +137,9 @@ func (b *book) polled(jobs []admin.JobStatus, begun int, now time.Time) {
 func (b *book) judge(job admin.JobStatus, now time.Time) {
 	lasting := make(map[Kind]failure)
 	for _, c := range words.Conditions(job, now) {
+		if c.Notify == "" {
+			continue
+		}
 		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
 		if c.Code == words.Late {
 			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)

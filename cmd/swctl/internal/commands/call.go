@@ -27,14 +27,16 @@ type call struct {
 	warned bool                                                  // of that one
 }
 
-// run is the Run of a command.
+// run is the Run of a command. The log of who did what has the values of whoFlags, whatever the command does.
 func (a *app) run(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
-	return func(ctx context.Context, c *cmdline.Call) error { return do(ctx, &call{Call: c, app: a}) }
+	return func(ctx context.Context, c *cmdline.Call) error {
+		who := admin.Who{By: c.Flags.String(flagBy), Reason: c.Flags.String(flagReason)}
+		return do(admin.As(ctx, who), &call{Call: c, app: a})
+	}
 }
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
-	ctx = c.asWho(ctx)
 	return c.clocked(group.Do(ctx, c.Settings, c.dial, c.say, func(ctx context.Context, client group.Client) error {
 		c.clock = client.Clock
 		return c.meant(ctx, client, do(ctx, client))
@@ -167,12 +169,6 @@ func (c *call) who() (by, reason string) {
 		by = c.whoami()
 	}
 	return by, c.Flags.String(flagReason)
-}
-
-// asWho has the log say who asks, and why.
-func (c *call) asWho(ctx context.Context) context.Context {
-	by, reason := c.who()
-	return admin.As(ctx, admin.Who{By: by, Reason: reason})
 }
 
 const flagYes = "yes"

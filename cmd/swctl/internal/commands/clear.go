@@ -96,7 +96,7 @@ func (c *call) clear(ctx context.Context, opts admin.ClearOptions) error {
 		}
 	}
 	quiet := func(int) {} // keeps the call going while the server answers
-	return group.Read(c.asWho(ctx), c.Settings, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+	return group.Read(ctx, c.Settings, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
 		done, err := client.Clear(ctx, opts)
 		if err != nil && done.Jobs == 0 {
 			return err
