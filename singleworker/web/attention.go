@@ -56,7 +56,7 @@ func ailing(jobs []admin.JobStatus, now time.Time) (all []problem) {
 		}
 		first := found[0]
 		all = append(all, problem{
-			Kind: first.Word, Means: first.Sentence, What: words.Name(job), Link: jobLink(job.Name), Cause: words.Cause(job, now), Try: first.Remedy,
+			Kind: first.Word, Means: first.Sentence, What: words.Name(job), Link: jobLink(job.Name), Cause: words.Line(found), Try: first.Remedy,
 			severity: first.Severity, rank: slices.IndexFunc(meanings, func(m words.Meaning) bool { return m.Word == first.Word }) - len(meanings),
 		})
 	}

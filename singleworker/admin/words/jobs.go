@@ -116,10 +116,13 @@ func State(job admin.JobStatus) string {
 }
 
 // Cause says why a job does not run as its schedule says: all of its conditions.
-func Cause(job admin.JobStatus, now time.Time) string {
-	var parts []string
-	for _, c := range Conditions(job, now) {
-		parts = append(parts, c.String())
+func Cause(job admin.JobStatus, now time.Time) string { return Line(Conditions(job, now)) }
+
+// Line is conditions in one line.
+func Line(all []Condition) string {
+	parts := make([]string, len(all))
+	for i, c := range all {
+		parts[i] = c.String()
 	}
 	return strings.Join(parts, "; ")
 }
