@@ -162,10 +162,14 @@ type taken struct {
 
 // takes follows what the server's log says of takes since zxid.
 func takes(g *roomtest.Group, zxid int64) (found []taken) {
-	proven := make(map[int64]bool) // transactions that delete a proof
+	type deletion struct {
+		zxid int64
+		slot string
+	}
+	proven := make(map[deletion]bool) // of a proof; a transaction may also accept other slots, which were offered
 	for _, txn := range g.Server.LogAfter(zxid) {
-		if txn.Code == zkdev.OK && txn.Op == zkdev.OpDelete && strings.Contains(txn.Path, "/tick/") {
-			proven[txn.Zxid] = true
+		if slot, _, is := strings.Cut(txn.Path, "/tick/"); is && txn.Code == zkdev.OK && txn.Op == zkdev.OpDelete {
+			proven[deletion{txn.Zxid, strings.TrimPrefix(slot, g.Tree.Root()+"/")}] = true
 		}
 	}
 	owners := make(map[string]string)
@@ -179,7 +183,7 @@ func takes(g *roomtest.Group, zxid int64) (found []taken) {
 		if err != nil {
 			g.T.Error(err)
 		}
-		if txn.Zxid > zxid && proven[txn.Zxid] {
+		if txn.Zxid > zxid && proven[deletion{txn.Zxid, slot}] {
 			found = append(found, taken{slot, record.SID, owners[slot], txn.Time.Sub(roomtest.Midnight)})
 		}
 		owners[slot] = record.SID

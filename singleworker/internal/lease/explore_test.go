@@ -223,7 +223,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 	}{
 		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName held nextBeat leaptAt beaten due past sampledAt step looks changes epoch phase look " +
 			"dirty suspects signs asked reads roundAt groupAsked peers skipped full heldUp even owned counted drainedAt walked out"},
-		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid overdue unsure kept beating claiming crossed overtaken known behind takeEpoch " +
+		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid overdue late unsure kept beating claiming crossed overtaken known behind takeEpoch " +
 			"beatToken beatEpoch claimToken claimEpoch rec readAt readMono beatSince freeSince refusals mine"},
 		{life{}, "Life Exists Mzxid since readMono readAt doubted"},
 		{Life{}, "Exists Mzxid"},

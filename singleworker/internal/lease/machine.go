@@ -119,6 +119,7 @@ type slot struct {
 	op        operation // the request in flight
 	opVoid    bool      // it was sent before the job was deleted: ignore the answer
 	overdue   bool      // the latest Take is one by rule (c)
+	late      bool      // a run has become overdue while the slot is being read
 	unsure    bool      // the latest Take may have been applied: must be read
 	kept      bool      // the latest Release was refused, or may not have been applied: must be read
 	beating   bool      // a heartbeat is in flight

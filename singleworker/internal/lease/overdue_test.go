@@ -20,6 +20,14 @@ func watched(more ...line) []line {
 	}, more...)
 }
 
+// read is the sequence in which s, which b owns, becomes overdue while "me" reads it.
+func read(more ...line) []line {
+	return watched(append([]line{
+		{sec(1), 0, lease.Look{Slot: s}, "read s"},
+		{sec(1), 0, overdue, ""},
+	}, more...)...)
+}
+
 // relieved is the sequence in which "me" takes s from b because a run is overdue.
 func relieved(more ...line) []line {
 	return watched(append([]line{
@@ -94,9 +102,18 @@ func TestOverdue(t *testing.T) {
 			line{sec(1), 0, lease.SlotGone{Slot: s}, ""},
 			line{sec(1), 0, overdue, ""},
 		)},
-		"while it is being read": {able: []string{"b"}, lines: watched(
-			line{sec(1), 0, lease.Look{Slot: s}, "read s"},
-			line{sec(1), 0, overdue, ""},
+		"while it is being read": {able: []string{"b"}, lines: read(
+			line{sec(1.1), 0, owned(), "take s v3 relieving b overdue #90; group"},
+		)},
+		"while it is being read, and somebody else was first": {able: []string{"b", "c"}, lines: read(
+			line{sec(1.1), 0, record(4, 95, "c", beat("c", 0)), "group"},
+			line{sec(1.1), 0, group("b", "c"), ""},
+		)},
+		"while it is being read, in vain": {able: []string{"b"}, lines: read(
+			line{sec(1.1), 0, lease.SlotRead{Slot: s, Outcome: lease.Refused}, "group"},
+			line{sec(1.1), 0, group("b"), ""},
+			line{sec(2), 0, lease.Look{Slot: s}, "read s"},
+			line{sec(2), 0, owned(), "group"},
 		)},
 		"nobody has it": {able: []string{"b"}, lines: watched(
 			line{sec(1), 0, lease.Look{Slot: s}, "read s"},

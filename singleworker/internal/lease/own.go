@@ -13,6 +13,8 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	if s == nil {
 		return
 	}
+	late := s.late
+	s.late = false
 	switch ev.Outcome {
 	case Unknown:
 		m.markDirty(s)
@@ -48,6 +50,9 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	m.yieldStray(now, s)
 	m.accept(s)
+	if late && rec.Mzxid == before.Mzxid { // otherwise another deputy was first
+		m.relieve(s)
+	}
 }
 
 // accept takes a slot that the reading shows to be offered to us. It does not need the list of

@@ -525,7 +525,7 @@ func (s *scribe) slot(k int, o *slot) {
 		return // deleted
 	}
 	now, limit := s.w.instant(k), s.longAgo(k)
-	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.claiming, o.crossed, o.overtaken, o.known, o.behind, o.mine != nil)
+	s.flag(o.busy, o.gone, o.opVoid, o.unsure, o.kept, o.beating, o.claiming, o.crossed, o.overtaken, o.known, o.behind, o.late, o.mine != nil)
 	s.int(int64(o.op))
 	epoch := s.w.hosts[k].machine.epoch
 	if o.op == taking {
