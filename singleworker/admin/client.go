@@ -60,14 +60,12 @@ const (
 
 // Client works on one group's records. Safe for concurrent use.
 type Client struct {
-	conn    *zkconn.Conn
-	tree    zkrec.Tree
+	reader
+
 	from    string        // as Config.From; "" is Self, which only a change looks up
 	changed chan struct{} // a watched node changed; buffers one signal
 	room    listing.Room
-	ahead   *ahead // what was read in bulk, or nil
 	clock   *clock
-	heard   func(nodes int)
 
 	mu   sync.Mutex
 	ears map[*ears]struct{} // of the watches in progress
@@ -120,7 +118,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // closed, and hears of no watches, so the methods that await something must not be called. It is for package
 // singleworker; other programs Dial. From is as in Config.
 func On(conn *zkconn.Conn, serverType, from string) *Client {
-	return &Client{conn: conn, tree: zkrec.NewTree(serverType), from: from, changed: make(chan struct{}, 1), heard: func(int) {}, clock: newClock()}
+	return &Client{
+		reader: reader{conn: conn, tree: zkrec.NewTree(serverType), heard: func(int) {}},
+		from:   from, changed: make(chan struct{}, 1), clock: newClock(),
+	}
 }
 
 // greet returns when a server has answered.
@@ -205,115 +206,4 @@ func retried[T any](ctx context.Context, c *Client, doing string, read func() (T
 		return none, fmt.Errorf("%s: %w", doing, err)
 	}
 	return value, nil
-}
-
-// optional reads a node that may be missing.
-func (c *Client) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
-	data, stat, err := c.node(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, zkconn.Stat{}, nil
-	}
-	return data, stat, err
-}
-
-// pages are the nodes of a slot's history, of which some may be missing.
-func (c *Client) pages(ctx context.Context, slot string) ([][]byte, error) {
-	if c.ahead == nil {
-		results, err := c.readMany(ctx, zkconn.ReadsOf(c.tree.HistoryPages(slot)...))
-		if err != nil {
-			return nil, err
-		}
-		pages, err := zkconn.DataOf(results)
-		if errors.Is(err, zkconn.ErrNoNode) {
-			return nil, nil
-		}
-		return pages, err
-	}
-	var pages [][]byte
-	for _, path := range c.tree.HistoryPages(slot) {
-		page, _, err := c.optional(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, page)
-	}
-	return pages, nil
-}
-
-// historyOf says what reading the pages of a slot's history has found. stat has the czxid of the first page, and what else it has of the one
-// that was written last.
-func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
-	created := results[0].Stat.Czxid
-	for _, r := range results {
-		if r.Err == nil && r.Stat.Mzxid > stat.Mzxid {
-			stat = r.Stat
-		}
-	}
-	stat.Czxid = created
-	pages, err := zkconn.DataOf(results) // a slot is made with the first
-	if err == nil {
-		h, err = zkrec.ParseHistory(pages)
-	}
-	return h, stat, err
-}
-
-// children lists the children of a node that may be missing.
-func (c *Client) children(ctx context.Context, path string) ([]string, error) {
-	names, err := c.names(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return nil, nil
-	}
-	return names, err
-}
-
-// child is a node below another one.
-type child struct {
-	name string
-	data []byte
-	stat zkconn.Stat
-	err  error // why it may not be read, a *zkrec.UnreadableError, or nil
-}
-
-// eachChild reads the children of a node that may be missing; those that go meanwhile are left
-// out.
-func (c *Client) eachChild(ctx context.Context, path string, use func(child)) error {
-	names, err := c.children(ctx, path)
-	if err != nil {
-		return err
-	}
-	return c.eachOf(ctx, path, names, use)
-}
-
-// eachOf is eachChild for those of the given names.
-func (c *Client) eachOf(ctx context.Context, path string, names []string, use func(child)) error {
-	reads := make([]zkconn.Read, len(names))
-	for i, name := range names {
-		reads[i] = zkconn.Read{Path: path + "/" + name}
-	}
-	results, err := c.readMany(ctx, reads)
-	for i, r := range results {
-		node := child{name: names[i], data: r.Data, stat: r.Stat}
-		err := r.Err
-		if errors.Is(err, ErrDenied) {
-			node.err = denied(err)
-			node.stat, _, err = c.conn.Exists(ctx, reads[i].Path) // which needs no permission
-		}
-		if errors.Is(err, zkconn.ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		use(node)
-	}
-	return err
-}
-
-// denied says which node may not be read.
-func denied(err error) error {
-	refused := new(zkconn.OpError)
-	if !errors.As(err, &refused) {
-		return err
-	}
-	return &zkrec.UnreadableError{Path: refused.Path, Err: refused.Err}
 }

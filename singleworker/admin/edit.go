@@ -224,7 +224,7 @@ func (e *edit) once(ctx context.Context) error {
 	e.spec = e.spec.WrittenAt(e.now)
 	e.before, e.changed = old.Job.WithDefaults(), changes
 	if e.counts && !e.wrote {
-		was, err := e.client.read(ctx, e.name)
+		was, err := e.client.reading(ctx, e.name, false)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -12,14 +11,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// parts lists the slots of a job that runs on every instance: one for each that has run it, or could, until some time
+// partsOf lists the slots of a job that runs on every instance: one for each that has run it, or could, until some time
 // after it is gone. A job that none has come to yet is its only slot.
-func (c *Client) parts(ctx context.Context, name string) ([]string, error) {
+func partsOf(name string, sids []string) ([]string, error) {
 	whole, sid, one := zkrec.SplitInstance(name)
-	sids, err := c.children(ctx, c.tree.Everywhere(whole))
 	switch {
-	case err != nil:
-		return nil, err
 	case one && !slices.Contains(sids, sid):
 		return nil, fmt.Errorf("%w: %s runs on every instance, and has nothing on record of %s", ErrNoShard, whole, sid)
 	case one, len(sids) == 0:
@@ -30,18 +26,6 @@ func (c *Client) parts(ctx context.Context, name string) ([]string, error) {
 		slots[i] = zkrec.InstanceSlot(whole, sid)
 	}
 	return slots, nil
-}
-
-// slots lists the slots of a name; see parsed.slots and parts.
-func (c *Client) slots(ctx context.Context, name string, of parsed) ([]string, error) {
-	whole, _, one := zkrec.SplitInstance(name)
-	switch {
-	case of.spec.Job.Everywhere && !of.spec.Canceled:
-		return c.parts(ctx, name)
-	case one:
-		return nil, fmt.Errorf("%w: %s does not run on every instance", ErrNoShard, whole)
-	}
-	return of.slots(name)
 }
 
 // partsName is what the slots of a job are called, of which this is one.
@@ -94,8 +78,8 @@ func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes 
 	return boxes, to, nil
 }
 
-// partsOf lists the slots of an instance of those jobs that run on every one, and that it owns.
-func (c *Client) partsOf(ctx context.Context, names []string, sid string) (slots []string, err error) {
+// partsAt lists the slots of an instance of those jobs that run on every one, and that it owns.
+func (c *Client) partsAt(ctx context.Context, names []string, sid string) (slots []string, err error) {
 	all := make([]string, len(names))
 	for i, name := range names {
 		all[i] = zkrec.InstanceSlot(name, sid)
@@ -106,29 +90,4 @@ func (c *Client) partsOf(ctx context.Context, names []string, sid string) (slots
 		}
 	})
 	return slots, err
-}
-
-// partsAhead lists the slots of those jobs that run on every instance, by job, of which the records were read ahead with bulk. The
-// lists are then read, too.
-func (c *Client) partsAhead(ctx context.Context, bulk *Client, jobs []string) (map[string][]string, error) {
-	var reads []zkconn.Read
-	var of []string
-	for _, name := range jobs {
-		data := bulk.ahead.read[zkconn.Read{Path: c.tree.Job(name)}][0].Data
-		if !bytes.Contains(data, []byte(`"everywhere"`)) {
-			continue
-		}
-		if spec, err := zkrec.ParseSpec(name, data); err == nil && spec.Job.Everywhere && !spec.Canceled {
-			of, reads = append(of, name), append(reads, zkconn.Read{Path: c.tree.Everywhere(name), Children: true})
-		}
-	}
-	lists, err := c.readMany(ctx, reads)
-	parts := make(map[string][]string, len(of))
-	for i, list := range lists {
-		bulk.ahead.read[reads[i]] = append(bulk.ahead.read[reads[i]], list)
-		for _, sid := range list.Names {
-			parts[of[i]] = append(parts[of[i]], zkrec.InstanceSlot(of[i], sid))
-		}
-	}
-	return parts, err
 }

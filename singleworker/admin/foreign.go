@@ -34,7 +34,7 @@ func (c *Client) Foreign(ctx context.Context, root, below string) ([]ForeignNode
 }
 
 func (c *Client) readForeign(ctx context.Context, root, below string) ([]ForeignNode, error) {
-	names, err := c.names(ctx, root)
+	names, _, err := c.conn.Children(ctx, root)
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return nil, ErrNotFound
 	}

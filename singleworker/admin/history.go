@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/swjobs/singleworker/singleworker/internal/task"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // History is the outcome of the last ticks of a job, or of one of its shards.
@@ -34,12 +31,10 @@ func (c *Client) History(ctx context.Context, name string) (History, error) {
 type past struct {
 	records
 
-	of         parsed
-	job        JobStatus
-	history    zkrec.History
-	historyErr error    // why the history cannot be read
-	able       []string // the instances that live and can run the job
-	hearers    []string // the incarnations to be told of requests
+	of      parsed
+	job     JobStatus
+	able    []string // the instances that live and can run the job
+	hearers []string // the incarnations to be told of requests
 }
 
 // readPasts is pasts with a check of the name, and retries. question is for
@@ -73,7 +68,7 @@ func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, err
 
 // pastsOf is pasts with the instances that were read before.
 func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Instance) (JobStatus, []past, error) {
-	r, err := c.read(ctx, name)
+	r, err := c.reading(ctx, name, true)
 	if err == nil && r.of.spec.Canceled {
 		err = ErrNotFound
 	}
@@ -82,10 +77,8 @@ func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Insta
 	}
 	job := r.status(live, c.clock.now())
 	pasts := make([]past, len(r.slots))
-	return job, pasts, task.Each(ctx, readers, r.slots, func(ctx context.Context, i int, slot records) error {
-		pages, err := c.pages(ctx, slot.slot)
+	for i, slot := range r.slots {
 		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live, job.Job)}
-		p.history, p.historyErr = zkrec.ParseHistory(pages)
 		if len(job.Slots) > 0 {
 			p.job = job.Slots[i]
 		}
@@ -94,8 +87,8 @@ func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Insta
 		}
 		p.hearers = hearersOf(slot.slot, slot.owner, p.able, live)
 		pasts[i] = p
-		return err
-	})
+	}
+	return job, pasts, nil
 }
 
 // merged returns the history of all slots, newest first.

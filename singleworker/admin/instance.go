@@ -98,7 +98,7 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 	if err != nil {
 		return nil, err
 	}
-	own, err := c.partsOf(ctx, names, sid)
+	own, err := c.partsAt(ctx, names, sid)
 	if err != nil {
 		return nil, err
 	}

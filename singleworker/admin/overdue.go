@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
@@ -28,26 +27,4 @@ func ticksOf(spec zkrec.Spec, schedule *cronexpr.Schedule, since int64) ticks.Jo
 func overdue(job ticks.Job, record zkrec.Tick, running bool, now time.Time) time.Time {
 	tick, _ := ticks.Overdue(job, record, running, now)
 	return tick
-}
-
-// readGate completes the records of shards that wait for the first one: its record tells up to which tick they do.
-func (c *Client) readGate(ctx context.Context, r *reading) error {
-	first, waits := r.of.spec.ActiveLayout().WaitsFor(r.slots[len(r.slots)-1].slot)
-	if !waits {
-		return nil
-	}
-	of := r.slots[0]
-	if of.slot != first { // a single shard was asked for
-		of = records{slot: first}
-		if err := c.readRun(ctx, &of); err != nil {
-			return err
-		}
-	}
-	if of.tickErr == nil {
-		gate := ticks.GateOf(of.tick, zkrec.History{}, time.Time{})
-		for i := range r.slots {
-			r.slots[i].gate = gate // the first shard makes no use of it
-		}
-	}
-	return nil
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -30,8 +28,12 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, err
 	}
-	status, err := c.status(ctx, name, live)
-	if err != nil || status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
+	r, err := c.reading(ctx, name, false)
+	if err != nil {
+		return JobStatus{}, err
+	}
+	status := r.status(live, c.clock.now())
+	if status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
 		return status, err
 	}
 	nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
@@ -94,7 +96,6 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
 	var list []JobStatus
 	var jobs []string
 	for _, name := range names {
@@ -106,28 +107,27 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 			jobs = append(jobs, name)
 		}
 	}
-	bulk, err := c.readAhead(ctx, jobs)
+	all, err := c.readings(ctx, jobs, false)
 	if err == nil && len(jobs) > 0 {
 		err = c.compare(ctx, live)
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = task.Each(ctx, readers, jobs, func(ctx context.Context, _ int, name string) error {
-		status, err := bulk.status(ctx, name, live)
+	at := c.clock.now()
+	for _, r := range all {
 		switch {
-		case errors.Is(err, ErrNotFound):
-			return nil // canceled meanwhile
-		case errors.Is(err, ErrDenied):
-			status, err = invalid(name, reason.Reason{Code: reason.Denied, Error: denied(err).Error()}), nil
+		case errors.Is(r.err, ErrNotFound): // canceled meanwhile
+		case errors.Is(r.err, ErrDenied):
+			list = append(list, invalid(r.name, reason.Reason{Code: reason.Denied, Error: denied(r.err).Error()}))
+		case r.err != nil:
+			return nil, r.err
+		default:
+			list = append(list, r.status(live, at))
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		list = append(list, status)
-		return err
-	})
+	}
 	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return list, err
+	return list, nil
 }
 
 // invalid is the status of a job of which no more is known.

@@ -55,9 +55,24 @@ func (r Resizing) String() string {
 	return text + ", which waits for " + waits
 }
 
-// slots lists the slots of a name: the current shards of a job, or the job itself
-// if it has no shards, or the one shard.
-func (of parsed) slots(name string) ([]string, error) {
+// isEverywhere reports whether the job has a slot for each of the instances that are on record.
+func (of parsed) isEverywhere() bool { return of.spec.Job.Everywhere && !of.spec.Canceled }
+
+// slots lists the slots of a name: the current shards of a job, or what it has at the given instances, or the job itself
+// if it is not divided, or the one slot.
+func (of parsed) slots(name string, sids []string) ([]string, error) {
+	whole, _, one := zkrec.SplitInstance(name)
+	switch {
+	case of.isEverywhere():
+		return partsOf(name, sids)
+	case one:
+		return nil, fmt.Errorf("%w: %s does not run on every instance", ErrNoShard, whole)
+	}
+	return of.shards(name)
+}
+
+// shards is slots of a job that does not run on every instance.
+func (of parsed) shards(name string) ([]string, error) {
 	whole, shard, sharded := zkrec.SplitSlot(name)
 	layout := of.spec.ActiveLayout()
 	if of.spec.Canceled || layout.Check() != nil {
@@ -80,17 +95,6 @@ func (of parsed) slots(name string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %s has shards 0 to %d%s", ErrNoShard, whole, layout.Shards-1, until)
 	}
 	return []string{name}, nil
-}
-
-// A reading holds the records of all slots of a name.
-type reading struct {
-	name  string
-	of    parsed
-	job   records   // what the slots have in common
-	slots []records // by index
-
-	complete    zkrec.Complete // the tick up to which all shards of the job have finished
-	completeErr error          // why that cannot be read
 }
 
 // status derives the status of a job, or of one shard, from the records.

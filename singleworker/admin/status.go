@@ -2,164 +2,16 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
-
-// records holds the records of one slot: a job without shards, or one shard.
-type records struct {
-	slot       string
-	spec       []byte      // of the job
-	stat       zkconn.Stat // of the spec
-	registered []string    // for the job
-	owner      zkrec.Owner
-	ownerStat  zkconn.Stat
-	tick       zkrec.Tick
-	tickErr    error // why the tick record cannot be read
-	alarm      *zkrec.Alarm
-	gate       *ticks.Gate   // of a shard that waits for the first one; nil: nothing is known of that
-	recent     zkrec.History // only of a slot whose last run did not succeed
-}
-
-// status reads the records of a job, or of a shard or another part of it.
-func (c *Client) status(ctx context.Context, name string, live map[string]Instance) (JobStatus, error) {
-	r, err := c.read(ctx, name)
-	if err != nil {
-		return JobStatus{}, err
-	}
-	return r.status(live, c.clock.now()), nil
-}
-
-// read reads the records of a job, or of a shard. It reads several shards again
-// if their job has changed meanwhile, because a missing node may belong to a
-// shard that no longer exists.
-func (c *Client) read(ctx context.Context, name string) (reading, error) {
-	for {
-		job, err := c.readJob(ctx, zkrec.JobOfSlot(name))
-		if err != nil {
-			return reading{}, err
-		}
-		r := reading{name: name, of: job.parse()}
-		slots, err := c.slots(ctx, name, r.of)
-		if err != nil {
-			return reading{}, err
-		}
-		r.job, r.slots = job, make([]records, len(slots))
-		err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) error {
-			r.slots[i] = job
-			r.slots[i].slot = slot
-			return c.readSlot(ctx, &r.slots[i], r.of.spec.ActiveLayout().Since)
-		})
-		if err == nil {
-			err = c.readRegistered(ctx, &r)
-		}
-		if err == nil {
-			err = c.readGate(ctx, &r)
-		}
-		if err != nil || slots[0] == name || r.of.spec.Job.Everywhere {
-			return r, err
-		}
-		data, _, err := c.optional(ctx, c.tree.Shards(name))
-		if err != nil {
-			return reading{}, err
-		}
-		if r.complete, err = zkrec.ParseComplete(data); err != nil {
-			r.completeErr = &zkrec.UnreadableError{Path: c.tree.Shards(name), Err: err}
-		}
-		_, stat, err := c.optional(ctx, c.tree.Job(name))
-		if err != nil || stat.Mzxid == job.stat.Mzxid {
-			return r, err
-		}
-	}
-}
-
-// readJob reads the spec of a job.
-func (c *Client) readJob(ctx context.Context, job string) (records, error) {
-	r := records{slot: job}
-	var err error
-	r.spec, r.stat, err = c.node(ctx, c.tree.Job(job))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return r, ErrNotFound
-	}
-	return r, err
-}
-
-// readRegistered reads who is registered at the job: after the owners, because an instance registers first.
-func (c *Client) readRegistered(ctx context.Context, r *reading) error {
-	registered, err := c.children(ctx, c.tree.Register(r.job.slot))
-	slices.Sort(registered)
-	r.job.registered = registered
-	for i := range r.slots {
-		r.slots[i].registered = registered
-	}
-	return err
-}
-
-// readSlot reads the rest. A shard may have no nodes yet: then no tick was ever
-// claimed, and its ticks begin after since.
-func (c *Client) readSlot(ctx context.Context, r *records, since int64) error {
-	if err := c.readRun(ctx, r); err != nil {
-		return err
-	}
-	if r.tick.Watermark == 0 && r.tickErr == nil {
-		r.tick.Watermark = since
-	}
-	if r.tick.State != "" && r.tick.State != RunOK {
-		pages, err := c.pages(ctx, r.slot)
-		if err != nil {
-			return err
-		}
-		r.recent, _ = zkrec.ParseHistory(pages) // Get says if it cannot be read
-	}
-	data, _, err := c.optional(ctx, c.tree.Alarm(r.slot))
-	if err != nil {
-		return err
-	}
-	if alarm, err := zkrec.ParseAlarm(data); err == nil { // an unreadable alarm is ignored
-		r.alarm = &alarm
-	}
-	return nil
-}
-
-// readRun reads the tick record and the owner record, which are two nodes: an
-// open run that does not belong to the owner may have ended between the two
-// reads, so it counts only if the tick record has not changed.
-func (c *Client) readRun(ctx context.Context, r *records) error {
-	for version := int32(-1); ; {
-		data, stat, err := c.optional(ctx, c.tree.Tick(r.slot))
-		if err != nil {
-			return err
-		}
-		written := stat.Mtime
-		if stat.Version == 0 {
-			written = time.Time{} // created with the job: nothing was ever claimed
-		}
-		if r.tick, r.tickErr = zkrec.ParseTick(data, written); r.tickErr != nil {
-			r.tickErr = &zkrec.UnreadableError{Path: c.tree.Tick(r.slot), Err: r.tickErr}
-		}
-		if stat.Version == version {
-			return nil
-		}
-		version = stat.Version
-		if data, r.ownerStat, err = c.optional(ctx, c.tree.Alive(r.slot)); err != nil {
-			return err
-		}
-		r.owner, _ = zkrec.ParseOwner(data) // an unreadable record names no owner
-		if !r.tick.Open() || r.tick.Token == r.ownerStat.Mzxid {
-			return nil
-		}
-	}
-}
 
 // status derives the status of a slot from its records; of is its spec.
 func (r records) status(of parsed, live map[string]Instance, at moment) JobStatus {
@@ -176,7 +28,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: inUTC(r.alarm.At)}
 	}
 	lives := r.ownerLives(live)
-	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.recent)
+	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.history)
 	if errors.As(of.err, new(*job.FieldError)) || of.err == nil {
 		s.Job = of.spec.Job.WithDefaults()
 	}
@@ -207,7 +59,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(at.certain) {
 				s.Overrun = inUTC(tick)
 			}
-			s.Hung = hung(of.ticks(r), r.tick.Run, r.recent, at.certain)
+			s.Hung = hung(of.ticks(r), r.tick.Run, r.history, at.certain)
 		}
 	}
 	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
@@ -221,28 +73,6 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.State, s.DoneAt, s.Reason = StateDone, milli(done.At), reason.Reason{Code: reason.Done}
 	}
 	return s
-}
-
-// parsed is a spec with its schedule, or the error of parsing it. A *job.FieldError
-// means that the record can be read, but the job can never run.
-type parsed struct {
-	spec     zkrec.Spec
-	schedule *cronexpr.Schedule
-	err      error
-	declared bool // the spec is as declared in code
-}
-
-// parse reads the spec.
-func (r records) parse() (of parsed) {
-	if of.spec, of.err = zkrec.ParseSpec(zkrec.JobOfSlot(r.slot), r.spec); of.err != nil {
-		return of
-	}
-	of.spec = of.spec.WrittenAt(r.stat.Mtime)
-	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
-	if of.err = of.spec.Check(); of.err == nil {
-		of.schedule, of.err = of.spec.Job.ParseSchedule()
-	}
-	return of
 }
 
 // ownerLives reports whether the instance named by the owner record is live, in

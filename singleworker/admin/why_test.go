@@ -46,13 +46,13 @@ func (s scene) past() past {
 		delete(live, "app-2")
 	}
 	r := records{
-		slot: "job", spec: spec.Encode(), registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm,
+		slot: "job", spec: spec.Encode(), registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm, history: zkrec.History{Entries: s.history},
 		owner: zkrec.Owner{SID: "app-2"}, ownerStat: zkconn.Stat{Mzxid: 20, Mtime: time.UnixMilli(at("09:30:00"))},
 	}
 	if s.nobody {
 		r.owner = zkrec.Owner{}
 	}
-	return past{records: r, of: r.parse(), history: zkrec.History{Entries: s.history}, job: r.status(r.parse(), live, sceneAt)}
+	return past{records: r, of: r.parse(), job: r.status(r.parse(), live, sceneAt)}
 }
 
 // ran is a run of app-2's that took ten minutes.

@@ -192,7 +192,9 @@ func (w *world) late(entry zkrec.Entry) {
 // log is the history of a slot.
 func (w *world) log(slot string) zkrec.Log {
 	w.Helper()
-	pages, err := w.hand.pages(w.Context(), slot)
+	results, err := w.hand.readMany(w.Context(), zkconn.ReadsOf(w.c.tree.HistoryPages(slot)...))
+	w.must(err)
+	pages, err := zkconn.DataOf(results)
 	w.must(err)
 	log, err := zkrec.ParseLog(pages)
 	w.must(err)

@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// reader reads the nodes of a group. It keeps nothing, and an error means that the outcome of a request is not known, or that
+// a node may not be read.
+type reader struct {
+	conn  *zkconn.Conn
+	tree  zkrec.Tree
+	heard func(nodes int) // as Config.OnRead, of the nodes that were read since the last call
+}
+
+// optional reads a node that may be missing.
+func (rd reader) optional(ctx context.Context, path string) ([]byte, zkconn.Stat, error) {
+	data, stat, err := rd.conn.Get(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, zkconn.Stat{}, nil
+	}
+	return data, stat, err
+}
+
+// children lists the children of a node that may be missing.
+func (rd reader) children(ctx context.Context, path string) ([]string, error) {
+	names, _, err := rd.conn.Children(ctx, path)
+	if errors.Is(err, zkconn.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// child is a node below another one.
+type child struct {
+	name string
+	data []byte
+	stat zkconn.Stat
+	err  error // why it may not be read, a *zkrec.UnreadableError, or nil
+}
+
+// eachChild reads the children of a node that may be missing; those that go meanwhile are left
+// out.
+func (rd reader) eachChild(ctx context.Context, path string, use func(child)) error {
+	names, err := rd.children(ctx, path)
+	if err != nil {
+		return err
+	}
+	return rd.eachOf(ctx, path, names, use)
+}
+
+// eachOf is eachChild for those of the given names.
+func (rd reader) eachOf(ctx context.Context, path string, names []string, use func(child)) error {
+	reads := make([]zkconn.Read, len(names))
+	for i, name := range names {
+		reads[i] = zkconn.Read{Path: path + "/" + name}
+	}
+	results, err := rd.readMany(ctx, reads)
+	for i, r := range results {
+		node := child{name: names[i], data: r.Data, stat: r.Stat}
+		err := r.Err
+		if errors.Is(err, ErrDenied) {
+			node.err = denied(err)
+			node.stat, _, err = rd.conn.Exists(ctx, reads[i].Path) // which needs no permission
+		}
+		if errors.Is(err, zkconn.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		use(node)
+	}
+	return err
+}
+
+// denied says which node may not be read.
+func denied(err error) error {
+	refused := new(zkconn.OpError)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &zkrec.UnreadableError{Path: refused.Path, Err: refused.Err}
+}
+
+// readsPerAnswer is how many nodes are read before OnRead is called.
+const readsPerAnswer = 2048
+
+// readMany reads nodes. It fails if the outcome of a reading is not known.
+func (rd reader) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.ReadResult, error) {
+	results := make([]zkconn.ReadResult, 0, len(reads))
+	for some := range slices.Chunk(reads, readsPerAnswer) {
+		for _, r := range rd.conn.ReadMany(ctx, some) {
+			if zkconn.IsUnknown(r.Err) {
+				return nil, r.Err
+			}
+			results = append(results, r)
+		}
+		rd.heard(len(some))
+	}
+	return results, nil
+}
+
+// historyOf says what reading the pages of a slot's history has found. stat has the czxid of the first page, and what else it has of the one
+// that was written last.
+func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
+	created := results[0].Stat.Czxid
+	for _, r := range results {
+		if r.Err == nil && r.Stat.Mzxid > stat.Mzxid {
+			stat = r.Stat
+		}
+	}
+	stat.Czxid = created
+	pages, err := zkconn.DataOf(results) // a slot is made with the first
+	if err == nil {
+		h, err = zkrec.ParseHistory(pages)
+	}
+	return h, stat, err
+}
+
+// owners calls use for each slot of the jobs that an owner record names an instance for. It reads no other record:
+// of a job without shards, one.
+func (rd reader) owners(ctx context.Context, jobs []string, use func(slot, sid string)) error {
+	others, err := rd.ownersOf(ctx, jobs, use)
+	if err != nil {
+		return err
+	}
+	reads := make([]zkconn.Read, len(others))
+	for i, job := range others {
+		reads[i] = zkconn.Read{Path: rd.tree.Shards(job), Children: true}
+	}
+	lists, err := rd.readMany(ctx, reads)
+	if err != nil {
+		return err
+	}
+	var shards []string
+	for i, list := range lists { // one that may not be read names nobody, or does not exist
+		for _, name := range list.Names {
+			if shard, ok := zkrec.ParseShard(name); ok {
+				shards = append(shards, zkrec.ShardSlot(others[i], shard))
+			}
+		}
+	}
+	_, err = rd.ownersOf(ctx, shards, use)
+	return err
+}
+
+// ownersOf calls use for the slots whose owner record names an instance, and returns the others. A record that may not
+// be read, or is unreadable, names nobody.
+func (rd reader) ownersOf(ctx context.Context, slots []string, use func(slot, sid string)) (others []string, err error) {
+	reads := make([]zkconn.Read, len(slots))
+	for i, slot := range slots {
+		reads[i] = zkconn.Read{Path: rd.tree.Alive(slot)}
+	}
+	results, err := rd.readMany(ctx, reads)
+	for i, r := range results {
+		if r.Err != nil && !errors.Is(r.Err, zkconn.ErrNoNode) && !errors.Is(r.Err, ErrDenied) {
+			return nil, r.Err
+		}
+		if owner, _ := zkrec.ParseOwner(r.Data); owner.SID != "" {
+			use(slots[i], owner.SID)
+		} else {
+			others = append(others, slots[i])
+		}
+	}
+	return others, err
+}
