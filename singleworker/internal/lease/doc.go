@@ -59,7 +59,7 @@
 // record that showed this; and the former owner can open none afterwards, because a claim checks the version
 // of the alive node, which has changed. So of two leases that are valid then, one is of no use, until the next
 // heartbeat is refused. The machine is told by [Overdue] which slots are due for this; [Machine.Deputy] says whose turn it is
-// to look.
+// to look. A slot that is being read when it is told of is taken after the reading, unless that shows another record.
 //
 // # Unknown outcomes
 //
