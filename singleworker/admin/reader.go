@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// reader reads the nodes of a group. It keeps nothing, and an error means that the outcome of a request is not known, or that
+// reader reads the nodes of a group, and keeps nothing. Its errors say that no server has answered, or that
 // a node may not be read.
 type reader struct {
 	conn  *zkconn.Conn
@@ -105,8 +105,8 @@ func (rd reader) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.Re
 	return results, nil
 }
 
-// historyOf says what reading the pages of a slot's history has found. stat has the czxid of the first page, and what else it has of the one
-// that was written last.
+// historyOf parses the pages of a slot's history. stat has the czxid of the first page, and is otherwise the
+// one of the page that was written last.
 func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
 	created := results[0].Stat.Czxid
 	for _, r := range results {

@@ -12,13 +12,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// reading is what the records said of a job, or of one slot of it.
+// reading holds the records of a job, or of one slot of it, as they were read.
 type reading struct {
 	name  string // as it was asked for
 	err   error  // why the rest could not be read
 	of    parsed
 	job   records   // what the slots have in common
 	slots []records // in their order
+	first *records  // of the first shard, if others wait for it: at least its tick record
 
 	complete    zkrec.Complete // the tick up to which all shards of the job have finished
 	completeErr error          // why that cannot be read
@@ -34,8 +35,8 @@ type records struct {
 	ownerStat  zkconn.Stat
 	tick       zkrec.Tick
 	tickErr    error // why the tick record cannot be read
-	tickStat   zkconn.Stat
-	settled    bool // an open run is not the owner's, and that is no matter of when they were read
+	version    int32 // of the tick record
+	settled    bool  // an open run is not the owner's, and that is no matter of when they were read
 	alarm      *zkrec.Alarm
 	gate       *ticks.Gate   // of a shard that waits for the first one; nil: nothing is known of that
 	history    zkrec.History // read if it was asked for, or the last run did not succeed
@@ -64,8 +65,8 @@ func (r records) parse() (of parsed) {
 	return of
 }
 
-// readings reads the records of jobs, or of single slots of them: of ten thousand in as few requests as of one, but for their size. The
-// histories are read if that is set. A job whose slots have changed meanwhile is read again.
+// readings reads the records of jobs, or of single slots of them. Ten thousand take as many requests as one, but for their size.
+// The histories are read if that is set. A job whose slots have changed meanwhile is read again.
 func (rd reader) readings(ctx context.Context, names []string, histories bool) ([]reading, error) {
 	all := make([]reading, len(names))
 	left := make([]*reading, len(names))
@@ -73,6 +74,9 @@ func (rd reader) readings(ctx context.Context, names []string, histories bool) (
 		all[i].name, left[i] = name, &all[i]
 	}
 	for len(left) > 0 {
+		for _, into := range left {
+			*into = reading{name: into.name}
+		}
 		r := round{reader: rd, all: left, histories: histories}
 		if err := r.read(ctx); err != nil {
 			return nil, err
@@ -112,8 +116,9 @@ func (rd reader) readJob(ctx context.Context, job string) (records, error) {
 	return records{slot: job, spec: data, stat: stat}, err
 }
 
-// round is one pass of readings. Its steps depend on each other, and each reads all that it needs in one go. Tick records are read before
-// owner records, and those before registrations: an instance registers before it owns, and owns before it claims.
+// round is one pass of readings. Each step reads all that it needs in one go, and depends on the one
+// before. Tick records are read before owner records, and those before registrations: an instance
+// registers before it owns, and owns before it claims.
 type round struct {
 	reader
 
@@ -125,15 +130,15 @@ type round struct {
 	takes []func(zkconn.ReadResult) // what is done with each
 }
 
-// want has r read in this step. What take gets may be missing.
-func (r *round) want(of *reading, read zkconn.Read, take func(zkconn.ReadResult)) {
+// want has a node read in this step. What take gets may be missing.
+func (r *round) want(into *reading, read zkconn.Read, take func(zkconn.ReadResult)) {
 	r.reads = append(r.reads, read)
 	r.takes = append(r.takes, func(result zkconn.ReadResult) {
 		switch {
 		case result.Err == nil, errors.Is(result.Err, zkconn.ErrNoNode):
 			take(result)
-		case of.err == nil:
-			of.err = result.Err
+		case into.err == nil:
+			into.err = result.Err
 		}
 	})
 }
@@ -153,55 +158,47 @@ func (r *round) step(ctx context.Context) error {
 }
 
 // each calls use for those that can be read so far.
-func (r *round) each(use func(of *reading)) {
-	for _, of := range r.all {
-		if of.err == nil {
-			use(of)
+func (r *round) each(use func(into *reading)) {
+	for _, into := range r.all {
+		if into.err == nil {
+			use(into)
 		}
 	}
 }
 
 func (r *round) read(ctx context.Context) error {
-	r.readJobs()
-	if err := r.step(ctx); err != nil {
-		return err
-	}
-	r.readParts()
-	if err := r.step(ctx); err != nil {
-		return err
-	}
-	r.each(r.readTicks)
-	if err := r.step(ctx); err != nil {
-		return err
-	}
-	r.each(r.readRest)
-	if err := r.step(ctx); err != nil {
-		return err
-	}
-	return r.readRuns(ctx)
-}
-
-// readJobs reads the specs, and the tick records that most jobs have: those of jobs that are not divided.
-func (r *round) readJobs() {
-	for _, of := range r.all {
-		whole := zkrec.JobOfSlot(of.name)
-		*of = reading{name: of.name, job: records{slot: whole}}
-		r.want(of, zkconn.Read{Path: r.tree.Job(whole)}, func(result zkconn.ReadResult) {
-			if of.job.spec, of.job.stat = result.Data, result.Stat; result.Err != nil {
-				of.err = ErrNotFound
-			}
-			of.of = of.job.parse()
-		})
-		if whole == of.name {
-			of.slots = []records{{slot: whole}}
-			r.readTick(of, &of.slots[0])
+	for _, want := range []func(*reading){r.readSpec, r.readParts, r.readTicks, r.readRest} {
+		r.each(want)
+		if err := r.step(ctx); err != nil {
+			return err
 		}
 	}
+	if err := r.readRuns(ctx); err != nil {
+		return err
+	}
+	r.each((*reading).conclude)
+	return nil
 }
 
-func (r *round) readTick(of *reading, slot *records) {
-	r.want(of, zkconn.Read{Path: r.tree.Tick(slot.slot)}, func(result zkconn.ReadResult) { slot.setTick(r.tree, result) })
-	r.want(of, zkconn.Read{Path: r.tree.Alarm(slot.slot)}, func(result zkconn.ReadResult) {
+// readSpec reads the spec, and the tick record that most jobs have: that of a job that is not divided.
+func (r *round) readSpec(into *reading) {
+	whole := zkrec.JobOfSlot(into.name)
+	into.job.slot = whole
+	r.want(into, zkconn.Read{Path: r.tree.Job(whole)}, func(result zkconn.ReadResult) {
+		if into.job.spec, into.job.stat = result.Data, result.Stat; result.Err != nil {
+			into.err = ErrNotFound
+		}
+		into.of = into.job.parse()
+	})
+	if whole == into.name {
+		into.slots = []records{{slot: whole}}
+		r.readTick(into, &into.slots[0])
+	}
+}
+
+func (r *round) readTick(into *reading, slot *records) {
+	r.want(into, zkconn.Read{Path: r.tree.Tick(slot.slot)}, func(result zkconn.ReadResult) { slot.setTick(r.tree, result) })
+	r.want(into, zkconn.Read{Path: r.tree.Alarm(slot.slot)}, func(result zkconn.ReadResult) {
 		if alarm, err := zkrec.ParseAlarm(result.Data); err == nil && result.Err == nil { // an unreadable alarm is ignored
 			slot.alarm = &alarm
 		}
@@ -214,21 +211,19 @@ func (r *records) setTick(tree zkrec.Tree, result zkconn.ReadResult) {
 	if result.Stat.Version == 0 {
 		written = time.Time{} // created with the job: nothing was ever claimed
 	}
-	r.tickStat = result.Stat
+	r.version = result.Stat.Version
 	if r.tick, r.tickErr = zkrec.ParseTick(result.Data, written); r.tickErr != nil {
 		r.tickErr = &zkrec.UnreadableError{Path: tree.Tick(r.slot), Err: r.tickErr}
 	}
 }
 
-// readParts reads at which instances jobs run that run on every one, and finds out which slots the others have.
-func (r *round) readParts() {
-	r.each(func(of *reading) {
-		if !of.of.isEverywhere() {
-			of.setSlots(nil)
-			return
-		}
-		r.want(of, zkconn.Read{Path: r.tree.Everywhere(of.job.slot), Children: true}, func(result zkconn.ReadResult) { of.setSlots(result.Names) })
-	})
+// readParts reads at which instances a job runs that runs on every one, or finds out which slots it has otherwise.
+func (r *round) readParts(into *reading) {
+	if !into.of.isEverywhere() {
+		into.setSlots(nil)
+		return
+	}
+	r.want(into, zkconn.Read{Path: r.tree.Everywhere(into.job.slot), Children: true}, func(result zkconn.ReadResult) { into.setSlots(result.Names) })
 }
 
 // setSlots makes room for the records of the slots. Those of a job that is not divided were read.
@@ -250,73 +245,80 @@ func (r *reading) setSlots(sids []string) {
 func (r *reading) isDivided() bool { return r.slots[0].slot != r.name && !r.of.isEverywhere() }
 
 // readTicks reads the tick records that were not read with the specs.
-func (r *round) readTicks(of *reading) {
-	if of.slots[0].slot != of.job.slot {
-		for i := range of.slots {
-			r.readTick(of, &of.slots[i])
+func (r *round) readTicks(into *reading) {
+	if into.slots[0].slot != into.job.slot {
+		for i := range into.slots {
+			r.readTick(into, &into.slots[i])
 		}
 	}
-	if first, waits := of.of.spec.ActiveLayout().WaitsFor(of.slots[len(of.slots)-1].slot); waits {
-		r.want(of, zkconn.Read{Path: r.tree.Tick(first)}, func(result zkconn.ReadResult) { of.setGate(r.tree, first, result) })
+	first, waits := into.of.spec.ActiveLayout().WaitsFor(into.slots[len(into.slots)-1].slot)
+	if !waits {
+		return
+	}
+	if into.first = &into.slots[0]; into.first.slot != first { // a single shard was asked for
+		into.first = &records{slot: first}
+		r.want(into, zkconn.Read{Path: r.tree.Tick(first)}, func(result zkconn.ReadResult) { into.first.setTick(r.tree, result) })
 	}
 }
 
-// setGate takes in up to which tick shards wait for the first one, as its record says.
-func (r *reading) setGate(tree zkrec.Tree, first string, result zkconn.ReadResult) {
-	record := records{slot: first}
-	if record.setTick(tree, result); record.tickErr != nil {
+// conclude sets where the ticks of a new shard begin, and up to which tick shards wait for the first one.
+// Both follow from several records.
+func (r *reading) conclude() {
+	for i := range r.slots {
+		if slot := &r.slots[i]; slot.tick.Watermark == 0 && slot.tickErr == nil {
+			slot.tick.Watermark = r.of.spec.ActiveLayout().Since
+		}
+	}
+	if r.first == nil || r.first.tickErr != nil {
 		return
 	}
-	gate := ticks.GateOf(record.tick, zkrec.History{}, time.Time{})
+	gate := ticks.GateOf(r.first.tick, zkrec.History{}, time.Time{})
 	for i := range r.slots {
 		r.slots[i].gate = gate // the first shard makes no use of it
 	}
 }
 
 // readRest reads what comes after the tick records.
-func (r *round) readRest(of *reading) {
-	for i := range of.slots {
-		slot := &of.slots[i]
-		r.readOwner(of, slot)
+func (r *round) readRest(into *reading) {
+	for i := range into.slots {
+		slot := &into.slots[i]
+		r.readOwner(into, slot)
 		if r.histories || slot.tick.State != "" && slot.tick.State != RunOK {
-			r.readHistory(of, slot)
-		}
-		if slot.tick.Watermark == 0 && slot.tickErr == nil {
-			slot.tick.Watermark = of.of.spec.ActiveLayout().Since // where the ticks of a new shard begin
+			r.readHistory(into, slot)
 		}
 	}
-	r.want(of, zkconn.Read{Path: r.tree.Register(of.job.slot), Children: true}, func(result zkconn.ReadResult) {
-		of.job.registered = slices.Sorted(slices.Values(result.Names))
-		for i := range of.slots {
-			of.slots[i].registered = of.job.registered
+	r.want(into, zkconn.Read{Path: r.tree.Register(into.job.slot), Children: true}, func(result zkconn.ReadResult) {
+		into.job.registered = slices.Sorted(slices.Values(result.Names))
+		for i := range into.slots {
+			into.slots[i].registered = into.job.registered
 		}
 	})
-	if !of.isDivided() {
+	if !into.isDivided() {
 		return
 	}
-	r.want(of, zkconn.Read{Path: r.tree.Shards(of.name)}, func(result zkconn.ReadResult) {
-		if of.complete, of.completeErr = zkrec.ParseComplete(result.Data); of.completeErr != nil {
-			of.completeErr = &zkrec.UnreadableError{Path: r.tree.Shards(of.name), Err: of.completeErr}
+	r.want(into, zkconn.Read{Path: r.tree.Shards(into.name)}, func(result zkconn.ReadResult) {
+		if into.complete, into.completeErr = zkrec.ParseComplete(result.Data); into.completeErr != nil {
+			into.completeErr = &zkrec.UnreadableError{Path: r.tree.Shards(into.name), Err: into.completeErr}
 		}
 	})
-	r.want(of, zkconn.Read{Path: r.tree.Job(of.name)}, func(result zkconn.ReadResult) {
-		if result.Stat.Mzxid != of.job.stat.Mzxid {
-			r.changed = append(r.changed, of)
+	r.want(into, zkconn.Read{Path: r.tree.Job(into.name)}, func(result zkconn.ReadResult) {
+		if result.Stat.Mzxid != into.job.stat.Mzxid {
+			r.changed = append(r.changed, into)
 		}
 	})
 }
 
-func (r *round) readOwner(of *reading, slot *records) {
-	r.want(of, zkconn.Read{Path: r.tree.Alive(slot.slot)}, func(result zkconn.ReadResult) {
+func (r *round) readOwner(into *reading, slot *records) {
+	r.want(into, zkconn.Read{Path: r.tree.Alive(slot.slot)}, func(result zkconn.ReadResult) {
 		slot.owner, _ = zkrec.ParseOwner(result.Data) // an unreadable record names no owner
 		slot.ownerStat = result.Stat
 	})
 }
 
-func (r *round) readHistory(of *reading, slot *records) {
+func (r *round) readHistory(into *reading, slot *records) {
 	results := make([]zkconn.ReadResult, zkrec.HistoryPages)
 	for i, path := range r.tree.HistoryPages(slot.slot) {
-		r.want(of, zkconn.Read{Path: path}, func(result zkconn.ReadResult) {
+		r.want(into, zkconn.Read{Path: path}, func(result zkconn.ReadResult) {
 			if results[i] = result; i == len(results)-1 && results[0].Err == nil {
 				slot.history, _, slot.historyErr = historyOf(results)
 			}
@@ -324,14 +326,14 @@ func (r *round) readHistory(of *reading, slot *records) {
 	}
 }
 
-// readRuns reads again the tick records with an open run that does not belong to the owner. The two are two nodes, and the run may have
-// ended between the readings: it counts only if its record has not changed.
+// readRuns reads again the tick records with an open run that does not belong to the owner. Run and owner are
+// two nodes, and the run may have ended between the readings: it counts only if its record has not changed.
 func (r *round) readRuns(ctx context.Context) error {
 	for {
-		r.each(func(of *reading) {
-			for i := range of.slots {
-				if slot := &of.slots[i]; slot.tick.Open() && slot.tick.Token != slot.ownerStat.Mzxid && !slot.settled {
-					r.readAgain(of, slot)
+		r.each(func(into *reading) {
+			for i := range into.slots {
+				if slot := &into.slots[i]; slot.tick.Open() && slot.tick.Token != slot.ownerStat.Mzxid && !slot.settled {
+					r.readAgain(into, slot)
 				}
 			}
 		})
@@ -344,11 +346,12 @@ func (r *round) readRuns(ctx context.Context) error {
 	}
 }
 
-// readAgain reads a tick record again, and the owner after it.
-func (r *round) readAgain(of *reading, slot *records) {
-	r.want(of, zkconn.Read{Path: r.tree.Tick(slot.slot)}, func(result zkconn.ReadResult) {
-		slot.settled = result.Stat.Version == slot.tickStat.Version
+// readAgain reads a tick record again, and after it what depends on it.
+func (r *round) readAgain(into *reading, slot *records) {
+	r.want(into, zkconn.Read{Path: r.tree.Tick(slot.slot)}, func(result zkconn.ReadResult) {
+		slot.settled = result.Stat.Version == slot.version
 		slot.setTick(r.tree, result)
 	})
-	r.readOwner(of, slot)
+	r.readOwner(into, slot)
+	r.readHistory(into, slot) // with the result, if that has come
 }
