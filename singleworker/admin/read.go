@@ -28,19 +28,24 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, err
 	}
-	r, err := c.reading(ctx, name, false)
+	r, err := c.reading(ctx, name, true) // the histories, too: one that cannot be read makes the job invalid
 	if err != nil {
 		return JobStatus{}, err
 	}
 	status := r.status(live, c.clock.now())
 	if status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
-		return status, err
+		return status, nil
 	}
-	nodes, err := c.unreadable(ctx, name) // the history, too, which status does not read
-	if len(nodes) > 0 {
-		status.State, status.Reason = StateInvalid, nodes[0].reason()
+	if slices.ContainsFunc(r.slots, func(slot records) bool { return slot.tickErr != nil || slot.historyErr != nil }) {
+		nodes, err := c.unreadable(ctx, name)
+		if err != nil {
+			return status, err
+		}
+		if len(nodes) > 0 {
+			status.State, status.Reason = StateInvalid, nodes[0].reason()
+		}
 	}
-	if err == nil && status.DeclaredBy != "" && !status.declaredLate {
+	if status.DeclaredBy != "" && !status.declaredLate {
 		status.Undeclared, err = c.undeclared(ctx, name, live)
 	}
 	return status, err
@@ -77,7 +82,7 @@ func checkSlot(name string) error {
 	return checkName(zkrec.JobOfSlot(name))
 }
 
-// readers is how many jobs, or shards of a job, are read concurrently.
+// readers is how many jobs, slots, or instances are dealt with concurrently where there is no request for many.
 const readers = 32
 
 // List reads all jobs, sorted by name. A job of which a record may not be read, or whose node has a
