@@ -65,7 +65,7 @@ func ExampleServer_Control() {
 
 // Each instance under test dials through a separate Client, so that one of them can be partitioned.
 func ExampleClient_Partition() {
-	server := start(zkdev.Config{Tick: 20 * time.Millisecond}) // so sessions last 400ms at most
+	server := start(zkdev.Config{Tick: 250 * time.Millisecond}) // so sessions last 5s at most
 	defer server.Stop()
 	one, two := dialZK(server.Client("one")), dialZK(server.Client("two"))
 	defer one.Close()
