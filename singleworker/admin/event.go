@@ -20,6 +20,10 @@ const (
 	EventJobOwned     EventKind = "job_owned"   // Owner took it, from Previous if that is set
 	EventJobUnowned   EventKind = "job_unowned" // Previous released it, or was found dead, and nobody took it yet
 
+	// EventJobTrouble says that what is wrong with a job has changed, or that a slot of it is gone: it is late, hangs or is invalid, or
+	// no longer is: see Status. It is what a reading has found, by the group's time At, and is reported if WatchOptions.Trouble is set.
+	EventJobTrouble EventKind = "job_trouble"
+
 	EventRunBegun     EventKind = "run_begun"
 	EventRunEnded     EventKind = "run_ended"     // Entry has its state and its error
 	EventTicksSkipped EventKind = "ticks_skipped" // Entry is a row of ticks that were not run, with the reason
@@ -72,6 +76,11 @@ type Event struct {
 	Amended bool `json:"amended,omitempty"`
 	// Superseded says of an amended result that another run of the slot has begun since, perhaps of the same tick.
 	Superseded bool `json:"superseded,omitempty"`
+
+	// Status is how a job in trouble stands, or one that no longer is. Gone are the slots of it that are no longer there, since the
+	// last event of this kind.
+	Status *JobStatus `json:"status,omitempty"`
+	Gone   []string   `json:"gone,omitempty"`
 
 	// InstanceID and Incarnation are of an instance, State its state (InstanceActive ...), and PreviousState the one before.
 	InstanceID    string `json:"instance_id,omitempty"`

@@ -121,18 +121,27 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	}
 	at := c.clock.now()
 	for _, r := range all {
-		switch {
-		case errors.Is(r.err, ErrNotFound): // canceled meanwhile
-		case errors.Is(r.err, ErrDenied):
-			list = append(list, invalid(r.name, reason.Reason{Code: reason.Denied, Error: denied(r.err).Error()}))
-		case r.err != nil:
-			return nil, r.err
+		switch status, err := r.listed(live, at); {
+		case errors.Is(err, ErrNotFound): // canceled meanwhile
+		case err != nil:
+			return nil, err
 		default:
-			list = append(list, r.status(live, at))
+			list = append(list, status)
 		}
 	}
 	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// listed is the status of a job as one of many: one that may not be read is invalid.
+func (r reading) listed(live map[string]Instance, at moment) (JobStatus, error) {
+	switch {
+	case errors.Is(r.err, ErrDenied):
+		return invalid(r.name, reason.Reason{Code: reason.Denied, Error: denied(r.err).Error()}), nil
+	case r.err != nil:
+		return JobStatus{}, r.err
+	}
+	return r.status(live, at), nil
 }
 
 // invalid is the status of a job of which no more is known.

@@ -24,6 +24,11 @@ type WatchOptions struct {
 	// gap is reported. If ZooKeeper no longer has that transaction, as after a restore, a gap is all that is reported of the
 	// past, and cursors begin again. Default: 0, which reports nothing of the past.
 	Since int64
+	// Trouble has EventJobTrouble reported, too: that a job is late, hangs or is invalid, or no longer is. Those that are so when the Watch
+	// begins are reported before EventWatching, whatever Since says. It costs a reading of all jobs at the beginning and after a
+	// reconnection, and then of each job when its record changes, when it has a new trouble or an old one, and, if it runs in
+	// time, once per AlarmAfter at most. Default: false.
+	Trouble bool
 	// Pause is how long changes are gathered before they are read. Longer means fewer requests, later events, and more of
 	// them that share a reading. Default 250 ms.
 	Pause time.Duration
@@ -150,6 +155,7 @@ type watcher struct {
 	nodeList  childList
 
 	histories *historyWatch // if whole histories are reported instead of events
+	trouble   *troubleWatch // if EventJobTrouble is reported
 
 	events []Event // that are not reported yet
 	seen   int64   // the highest zxid of what was read
@@ -167,6 +173,9 @@ func newWatcher(c *Client, o WatchOptions, yield func(Event, error) bool) *watch
 			w.only[name] = true
 		}
 	}
+	if o.Trouble {
+		w.trouble = &troubleWatch{}
+	}
 	return w
 }
 
@@ -178,12 +187,16 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.c.conn.Retry(ctx, func() error { return w.round(ctx) }); err != nil {
 			return err
 		}
-		var again <-chan time.Time
+		var again, look <-chan time.Time
 		if !w.jobList.found {
 			again = time.After(rootAgain)
 		}
+		if w.trouble != nil && !w.trouble.next.IsZero() {
+			look = time.After(time.Until(w.trouble.next))
+		}
 		select {
 		case <-w.ears.changed:
+		case <-look:
 		case <-again:
 			w.ears.note("", true)
 		case <-ctx.Done():
@@ -231,6 +244,9 @@ func (w *watcher) round(ctx context.Context) (err error) {
 	if err := w.read(ctx, paths, all); err != nil {
 		return err
 	}
+	if err := w.readTroubles(ctx); err != nil {
+		return err
+	}
 	if w.ears.quiet() {
 		safe = w.seen
 	}
@@ -242,7 +258,10 @@ func (w *watcher) round(ctx context.Context) (err error) {
 }
 
 // tell has an event reported.
-func (w *watcher) tell(ev Event) { w.events = append(w.events, ev) }
+func (w *watcher) tell(ev Event) {
+	w.events = append(w.events, ev)
+	w.suspect(ev)
+}
 
 // report reports the events. The last one, and those that follow, have the new cursor.
 func (w *watcher) report(cursor int64) error {

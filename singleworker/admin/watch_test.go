@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 type watching struct {
 	*world
 
+	mu     sync.Mutex
 	events []Event
 	err    error
 	stop   func()
@@ -35,7 +37,9 @@ func (w *world) watch(c *Client, o WatchOptions) *watching {
 				on.err = err
 				return
 			}
+			on.mu.Lock()
 			on.events = append(on.events, ev)
+			on.mu.Unlock()
 		}
 	}()
 	w.Cleanup(func() {
@@ -56,13 +60,21 @@ func (on *watching) want(what string, want ...string) {
 	on.Helper()
 	settle()
 	var got []string
-	for _, ev := range on.events {
+	for _, ev := range on.take() {
 		got = append(got, eventText(ev))
 	}
-	on.events = nil
 	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
 		on.Errorf("%s: got\n%s\nwant\n%s", what, a, b)
 	}
+}
+
+// take returns the events since it was last called.
+func (on *watching) take() []Event {
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	events := on.events
+	on.events = nil
+	return events
 }
 
 // eventText is what the tests compare of an event.

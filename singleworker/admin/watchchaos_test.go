@@ -34,7 +34,7 @@ func TestWatchReportsEverything(t *testing.T) {
 				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
 				w.must(err)
 				w.Cleanup(c.Close)
-				on := w.watch(c, WatchOptions{Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
+				on := w.watch(c, WatchOptions{Trouble: seed%2 == 0, Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
 				settle()
 				from := w.server.Zxid()
 				for range 300 {
@@ -394,7 +394,7 @@ func (tr *truth) compare(t *testing.T, events []Event) {
 		case EventGap:
 			unseen[ev.Gap.What] += ev.Gap.Count
 			gaps[ev.Gap.What]++
-		case EventJobChanged, EventJobCanceled, EventInstanceState, EventTicksMissed, EventWatching:
+		case EventJobChanged, EventJobCanceled, EventInstanceState, EventTicksMissed, EventWatching, EventJobTrouble:
 		}
 	}
 	if gaps[GapRuns] > 0 || gaps[GapRecord] > 0 || gaps[GapLost] > 0 {

@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -20,6 +23,7 @@ type watchedJob struct {
 	fresh        bool // it was submitted after the watch began, or after its cursor
 	slots        map[string]*watchedSlot
 	notify       map[string][]job.NotifyKind // of the last record that could be read
+	watchedTrouble
 }
 
 // watchedSlot is a job without shards, or a shard, as it was reported.
@@ -132,11 +136,16 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 			if !there[slot] {
 				delete(job.slots, slot)
 				w.left(slot)
+				if w.trouble != nil {
+					job.gone = append(job.gone, slot)
+					w.look(job, time.Now())
+				}
 			}
 		}
 		for slot := range there {
 			if job.slots[slot] == nil {
 				job.slots[slot] = &watchedSlot{fresh: job.fresh || w.watching}
+				w.look(job, time.Now())
 			} else if !job.slots[slot].lacking {
 				continue
 			}
@@ -163,6 +172,7 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult) {
 	ev := Event{Zxid: job.mzxid, At: inUTC(r.Stat.Mtime), Job: name, Version: job.version}
 	if err == nil {
 		ev.Paused, job.notify = spec.WrittenAt(r.Stat.Mtime).Paused.Covers(w.c.clock.now().now), spec.Job.Notify
+		job.hungAfter = max(0, cmp.Or(spec.Job.HungAfter, ticks.HungAtLeast))
 	}
 	ev.Notify = job.notify
 	if was.czxid != job.czxid {

@@ -398,6 +398,9 @@ func TestWatchCosts(t *testing.T) {
 		measure("a lost connection", full)
 		on.stop()
 		<-on.ended
+		_ = w.watch(c, WatchOptions{Trouble: true})
+		measure("a start that looks for trouble", full+5*(4*n/perRequest+n/watchAtOnce+1))
+		measure("a minute in which no trouble can begin", 0)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -100,6 +101,7 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 			for slot := range w.jobs[name].slots {
 				w.lookAt(jobs, name).slots[slot] = true
 			}
+			w.look(w.jobs[name], time.Now())
 		}
 	}
 	names := slices.Sorted(maps.Keys(jobs))

@@ -134,7 +134,7 @@ func (f *feeds) start(ctx context.Context, since int64) *feed {
 	}
 	f.last = nil
 	go func() {
-		for ev, err := range f.client.Watch(ctx, admin.WatchOptions{Since: from}) {
+		for ev, err := range f.client.Watch(ctx, admin.WatchOptions{Since: from, Trouble: true}) {
 			if err != nil {
 				break
 			}
@@ -147,6 +147,11 @@ func (f *feeds) start(ctx context.Context, since int64) *feed {
 
 // publish sends an event to all viewers. It never waits for one.
 func (f *feeds) publish(now *feed, ev admin.Event) {
+	if ev.Status != nil { // that of each of a thousand shards would be kept, and sent to everybody
+		whole := *ev.Status
+		whole.Slots = nil
+		ev.Status = &whole
+	}
 	text, err := encoded(api.Event(ev))
 	if err != nil {
 		return // it has no such event

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -51,6 +52,8 @@ func happened(ev admin.Event) string {
 		return "owned by " + ev.Owner.InstanceID
 	case admin.EventJobUnowned:
 		return "has no owner"
+	case admin.EventJobTrouble:
+		return trouble(ev)
 	case admin.EventRunBegun:
 		return fmt.Sprintf("run %s begins on %s: tick %s, attempt %d", ev.Entry.RunID, ev.Entry.InstanceID, plain.Absolute(ev.Entry.Tick, time.UTC), ev.Entry.Attempt)
 	case admin.EventRunEnded:
@@ -67,6 +70,15 @@ func happened(ev admin.Event) string {
 		return "NOT KNOWN: " + gap(*ev.Gap)
 	}
 	return string(ev.Kind) // of a newer version
+}
+
+// trouble says what is wrong with a job, or that nothing is any more.
+func trouble(ev admin.Event) string {
+	text := cmp.Or(Cause(*ev.Status, ev.At), "in order")
+	if len(ev.Gone) > 0 {
+		text += ", gone: " + strings.Join(ev.Gone, ", ")
+	}
+	return text
 }
 
 // notRun is "4 ticks skipped until 2026-11-21 03:00:00 UTC: no owner".

@@ -17,9 +17,9 @@ func (a *app) watchCommand() *cmdline.Command {
 		Name: "watch", Args: "[NAME...]",
 		Short: "show what happens, as it happens",
 		Long: `Until it is interrupted: jobs submitted, changed, canceled, and who owns them; runs as they
-begin and end; ticks that did not run; instances as they join, leave and change their
-state. With NAMEs, only of these jobs, which need not exist yet. Times are in UTC, by
-ZooKeeper's clock.
+begin and end; ticks that did not run; jobs that become late, hang or are invalid, and those
+that no longer are; instances as they join, leave and change their state. With NAMEs, only of
+these jobs, which need not exist yet. Times are in UTC, by ZooKeeper's clock.
 
 A lost connection makes no hole: what was missed is shown as soon as a server answers, as
 far as the history of a job, of about 20 entries, reaches back. What is further back, and
@@ -41,7 +41,7 @@ swctl watch -o jsonl --since 4294967313`,
 }
 
 func watch(ctx context.Context, c *call) error {
-	o := admin.WatchOptions{Jobs: c.Args}
+	o := admin.WatchOptions{Jobs: c.Args, Trouble: true}
 	if err := c.wholeJobs(c.Args...); err != nil {
 		return err
 	}

@@ -1,0 +1,211 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// trouble is what is wrong with a slot, or with a whole job. It is comparable, and zero if nothing is wrong.
+type trouble struct {
+	invalid string // why it cannot run
+	overdue int64  // the tick that is late
+	hung    string // the run that hangs
+}
+
+// soon is how long after it may have got into trouble a job is looked at, and how long after a look at the earliest.
+const soon = time.Second
+
+func troubleOf(s JobStatus) (t trouble) {
+	if s.State == StateInvalid {
+		t.invalid = s.Reason.String()
+	}
+	if !s.Overdue.IsZero() {
+		t.overdue = s.Overdue.UnixMilli()
+	}
+	if s.Hung != nil {
+		t.hung = s.Hung.RunID
+	}
+	return t
+}
+
+// troubles are those of a job by the slots that have any.
+func troubles(s JobStatus) map[string]trouble {
+	all := make(map[string]trouble)
+	for _, slot := range append([]JobStatus{s}, s.Slots...) {
+		if t := troubleOf(slot); t != (trouble{}) {
+			all[slot.Name] = t
+		}
+	}
+	return all
+}
+
+// watchedTrouble is what was reported of the trouble of a job, and when it is looked at again.
+type watchedTrouble struct {
+	troubles  map[string]trouble // by slot
+	gone      []string           // the slots that are gone since then
+	excused   bool               // a tick is late, for which the run in progress was the reason
+	look      time.Time          // zero: not before something happens
+	hungAfter time.Duration      // how long no run hangs; 0: none ever does
+}
+
+// troubleWatch says when which job is looked at again. A job gets into trouble, or out of it, when its records change or when time
+// passes, and only a full reading of it tells. A look that comes too early finds nothing and says when the next one is due. So a
+// record that can only put trouble off causes no look: a job whose ticks all run in time is read once per AlarmAfter at most.
+type troubleWatch struct {
+	next time.Time // the earliest look of any job; zero: no job has one
+}
+
+// look has a job looked at then, or before.
+func (w *watcher) look(job *watchedJob, at time.Time) {
+	if w.trouble == nil || job == nil {
+		return
+	}
+	if job.look.IsZero() || at.Before(job.look) {
+		job.look = at
+	}
+	if next := &w.trouble.next; next.IsZero() || at.Before(*next) {
+		*next = at
+	}
+}
+
+// suspect has the jobs looked at whose trouble may begin or end by what an event tells.
+func (w *watcher) suspect(ev Event) {
+	switch {
+	case w.trouble == nil, ev.Kind == EventJobTrouble:
+	case ev.InstanceID != "":
+		for name, job := range w.jobs {
+			if len(job.troubles) > 0 || job.slots[zkrec.InstanceSlot(name, ev.InstanceID)] != nil || job.runsAt(ev.InstanceID) {
+				w.look(job, time.Now())
+			}
+		}
+	case w.jobs[zkrec.JobOfSlot(ev.Job)] != nil:
+		w.suspectJob(w.jobs[zkrec.JobOfSlot(ev.Job)], ev)
+	}
+}
+
+func (w *watcher) suspectJob(job *watchedJob, ev Event) {
+	now := time.Now()
+	owned := ev.Kind == EventJobOwned || ev.Kind == EventJobUnowned
+	slot := job.slots[ev.Job]
+	switch {
+	case len(job.troubles) > 0, ev.Kind == EventJobSubmitted, ev.Kind == EventJobChanged, ev.Kind == EventGap:
+		w.look(job, now)
+	case owned && slot != nil && slot.ticks.open != "": // a run in progress excuses late ticks only while it is the owner's
+		w.look(job, now)
+	case job.excused: // the run has ended, and its owner deals with the ticks that have come meanwhile
+		w.look(job, now.Add(soon))
+	case ev.Kind == EventRunBegun && job.hungAfter > 0:
+		w.look(job, now.Add(job.hungAfter))
+	}
+}
+
+// runsAt reports whether a run is in progress at an instance.
+func (job *watchedJob) runsAt(sid string) bool {
+	for _, slot := range job.slots {
+		if slot.owner.sid == sid && slot.ticks.open != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// readTroubles looks at the jobs that are due, and reports those of which something else is wrong than was reported.
+func (w *watcher) readTroubles(ctx context.Context) error {
+	now := time.Now()
+	if w.trouble == nil || w.trouble.next.IsZero() || now.Before(w.trouble.next) {
+		return nil
+	}
+	w.trouble.next = time.Time{}
+	var due []string
+	for name, job := range w.jobs {
+		switch {
+		case job.look.IsZero():
+		case job.look.After(now):
+			w.look(job, job.look)
+		default:
+			due, job.look = append(due, name), time.Time{}
+		}
+	}
+	live, err := w.c.judges(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(due)
+	for len(due) > 0 {
+		names := due[:min(len(due), watchAtOnce)]
+		all, err := w.c.readings(ctx, names, false)
+		if err != nil {
+			return err
+		}
+		at := w.c.clock.now()
+		for _, r := range all {
+			if err := w.tellTrouble(r, live, at); err != nil {
+				return err
+			}
+		}
+		if due = due[len(names):]; len(due) > 0 {
+			if err := w.report(w.cursor); err != nil { // the last event of the round will have the new cursor
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) error {
+	status, err := r.listed(live, at)
+	if errors.Is(err, ErrNotFound) {
+		return nil // the list of jobs will say so
+	}
+	if err != nil {
+		return err
+	}
+	job := w.jobs[r.name]
+	var next time.Time
+	if next, job.excused = r.changes(at); !next.IsZero() {
+		w.look(job, time.Now().Add(max(next.Sub(at.certain), soon)))
+	}
+	now := troubles(status)
+	if maps.Equal(now, job.troubles) && len(job.gone) == 0 {
+		return nil
+	}
+	w.tell(Event{Kind: EventJobTrouble, Zxid: w.seen, At: inUTC(at.now), Job: r.name, Status: &status, Gone: job.gone})
+	job.troubles, job.gone = now, nil
+	return nil
+}
+
+// changes is when, by the clocks of all instances, the trouble of a job may be another one although nothing was written. Zero: never.
+// excused reports whether a tick is late and would count as such if no run were in progress.
+func (r reading) changes(at moment) (next time.Time, excused bool) {
+	if r.err != nil || r.of.err != nil || r.of.spec.Done != nil {
+		return time.Time{}, false
+	}
+	earlier := func(t time.Time) {
+		if t.After(at.certain) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if p := r.of.spec.Paused; p.Covers(at.now) {
+		earlier(milli(p.Until))
+	}
+	for _, slot := range r.slots {
+		if slot.tickErr != nil {
+			continue
+		}
+		job := r.of.ticks(slot)
+		late, again := ticks.Overdue(job, slot.tick, false, at.certain)
+		earlier(again)
+		if slot.tick.Open() {
+			excused = excused || !late.IsZero()
+			hangs, _ := ticks.HangsFrom(job, slot.tick.Run, slot.history.Entries)
+			earlier(hangs)
+		}
+	}
+	return next, excused
+}
