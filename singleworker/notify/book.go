@@ -32,12 +32,12 @@ type book struct {
 	targets    []string
 	rules      []Rule
 	jobs       map[string]jobRules // of those that name targets, or did
+	canceled   map[string]bool     // jobs that are gone, of which somebody may still be told
 	reruled    map[string]bool     // jobs that name others than when owed was last called
 	unknown    map[string]string   // targets that do not exist, with a job that names each
 	cursor     int64
 	parts      [parts]part
 	resuming   bool // until the Watch has reported what had happened since the cursor
-	polls      int
 
 	dropped int // episodes that were not begun, or not told, for lack of room, since the last call of settle
 }
@@ -85,7 +85,6 @@ type episode struct {
 
 	sealed bool // somebody may have been told of its end: it does not continue
 	idle   bool // nobody has to be told anything until it changes
-	polls  int  // how many polls had begun before it did
 }
 
 // phase is how much of an episode a target was told.
@@ -99,7 +98,8 @@ const (
 func newBook(serverType string, targets []string, rules []Rule) *book {
 	b := &book{
 		serverType: serverType, targets: targets, rules: rules,
-		jobs: make(map[string]jobRules), reruled: make(map[string]bool), unknown: make(map[string]string),
+		jobs: make(map[string]jobRules), canceled: make(map[string]bool), reruled: make(map[string]bool),
+		unknown: make(map[string]string),
 	}
 	for i := range b.parts {
 		b.parts[i].slots = make(map[string]*record)
@@ -125,11 +125,6 @@ func (b *book) of(slot string) (*part, *record) {
 	return p, r
 }
 
-// resume is called before the first event, which follows the cursor if there is one.
-func (b *book) resume() {
-	b.resuming = b.cursor > 0
-}
-
 // take takes in an event of Watch.
 func (b *book) take(ev admin.Event) {
 	b.cursor = max(b.cursor, ev.Cursor)
@@ -139,7 +134,13 @@ func (b *book) take(ev admin.Event) {
 	case admin.EventJobSubmitted, admin.EventJobChanged:
 		b.ruled(ev.Job, ev.Notify)
 	case admin.EventJobCanceled:
-		b.canceled(ev.Job, millis(ev.At))
+		b.removed(ev.Job, millis(ev.At))
+		b.canceled[ev.Job] = true
+	case admin.EventJobTrouble:
+		for _, slot := range ev.Gone {
+			b.left(slot, millis(ev.At))
+		}
+		b.stands(*ev.Status, ev.At)
 	case admin.EventRunBegun, admin.EventRunEnded, admin.EventTicksMissed:
 		if !b.knows(ev) {
 			b.happened(ev)
@@ -159,7 +160,7 @@ func (b *book) knows(ev admin.Event) bool {
 		r.Created = ev.Created
 	}
 	if r.Created != ev.Created {
-		b.canceled(ev.Job, millis(ev.At))
+		b.removed(ev.Job, millis(ev.At))
 		return false
 	}
 	e := ev.Entry
@@ -235,8 +236,8 @@ func (b *book) count(slot string, f failure) {
 		b.tidy(p, slot)
 		return
 	}
-	r.To = b.jobs[zkrec.JobOfSlot(slot)].to
-	r.Episodes = append(r.Episodes, &episode{failure: f, Last: f.Tick, polls: b.polls})
+	r.To = b.jobs[zkrec.JobOfSlot(slot)]
+	r.Episodes = append(r.Episodes, &episode{failure: f, Last: f.Tick})
 	p.episodes++
 }
 
@@ -344,21 +345,29 @@ func (b *book) end(p *part, r *record, kind Kind, at int64, gone bool) {
 	}
 }
 
-// canceled ends all episodes of a job, or of a slot.
-func (b *book) canceled(name string, at int64) {
+// removed ends all episodes of a job, or of a slot.
+func (b *book) removed(name string, at int64) {
 	for i := range b.parts {
-		p := &b.parts[i]
-		for slot, r := range p.slots {
-			if slot != name && zkrec.JobOfSlot(slot) != name {
-				continue
+		for slot := range b.parts[i].slots {
+			if slot == name || zkrec.JobOfSlot(slot) == name {
+				b.left(slot, at)
 			}
-			r.Retry, r.Created, r.Number, r.Rev, p.dirty = nil, 0, 0, 0, true
-			for _, kind := range kinds {
-				b.end(p, r, kind, at, true)
-			}
-			b.tidy(p, slot)
 		}
 	}
+}
+
+// left ends all episodes of a slot.
+func (b *book) left(slot string, at int64) {
+	p := &b.parts[partOf(slot)]
+	r := p.slots[slot]
+	if r == nil {
+		return
+	}
+	r.Retry, r.Created, r.Number, r.Rev, p.dirty = nil, 0, 0, 0, true
+	for _, kind := range kinds {
+		b.end(p, r, kind, at, true)
+	}
+	b.tidy(p, slot)
 }
 
 // tidy forgets a slot of which there is nothing to remember.

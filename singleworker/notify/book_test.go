@@ -49,7 +49,7 @@ func toOps(rules ...Rule) *book {
 		rules = []Rule{{To: []string{"ops"}}}
 	}
 	b := newBook("billing", []string{"dev", "ops"}, Config{Rules: rules}.withDefaults().Rules)
-	b.resume()
+	b.resuming = b.cursor > 0
 	return b
 }
 
@@ -327,7 +327,7 @@ func TestCanceledLeavesNothing(t *testing.T) {
 	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
 	b.take(admin.Event{Kind: admin.EventJobCanceled, Job: "report", At: noon, Cursor: 1})
 	wantSaid(t, tellOps(b), "report was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC")
-	b.resume()
+	b.resuming = b.cursor > 0
 	b.take(ran("report", "a", "failed", 1))
 	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:01:00 UTC, on app-1: no paper")
 }
@@ -335,29 +335,6 @@ func TestCanceledLeavesNothing(t *testing.T) {
 func amended(ev admin.Event) admin.Event {
 	ev.Amended = true
 	return ev
-}
-
-// A late job is a state: it begins and ends with what the jobs are like.
-func TestLateJobs(t *testing.T) {
-	t.Parallel()
-	b := toOps()
-	late := admin.JobStatus{Name: "report", Overdue: noon}
-	told := func(begun int, jobs ...admin.JobStatus) []string {
-		b.polls = begun + 1
-		b.polled(jobs, begun, noon.Add(time.Duration(begun)*time.Hour))
-		return tellOps(b)
-	}
-	wantSaid(t, told(0, admin.JobStatus{Name: "report"}))
-	wantSaid(t, told(1, late), "report late, since 2026-11-22 12:00:00 UTC")
-	late.Overdue = noon.Add(time.Hour)
-	wantSaid(t, told(2, late))
-	wantSaid(t, told(3, admin.JobStatus{Name: "report"}), "report is no longer late, since 2026-11-22 12:00:00 UTC")
-	wantSaid(t, told(4, late), "report late, since 2026-11-22 13:00:00 UTC")
-	b.take(ran("other", "a", admin.RunFailed, 0)) // after the reading of the jobs began
-	wantSaid(t, told(4), "other failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
-	wantSaid(t, told(5), "other was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC", "report was canceled, since 2026-11-22 13:00:00 UTC")
-	wantSaid(t, told(6, admin.JobStatus{Name: "report", Slots: []admin.JobStatus{{Name: "report[0]"}, {Name: "report[1]", Overdue: noon}}}),
-		"report[1] late, since 2026-11-22 12:00:00 UTC")
 }
 
 // restarted is the book as another sender reads it.
@@ -374,7 +351,7 @@ func restarted(t *testing.T, b *book) *book {
 			t.Fatal(err)
 		}
 	}
-	next.resume()
+	next.resuming = next.cursor > 0
 	return next
 }
 

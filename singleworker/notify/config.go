@@ -70,9 +70,8 @@ type Config struct {
 	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts of what does not fit into a
 	// message follow at once.
 	Every time.Duration
-	// Poll is how often late jobs are looked for, and runs that hang, which reads all jobs. Reading takes at most a twentieth of the time: a
-	// large group is read less often. Default 30 s, minimum 1 s, maximum 1 h.
-	Poll time.Duration
+	// PingEvery is how often the Pings without a job are sent. Default 30 s, minimum 1 s, maximum 1 h.
+	PingEvery time.Duration
 	// Timeout limits each attempt to deliver. Default 10 s, maximum 1 min.
 	Timeout time.Duration
 	// Logger receives the Notifier's messages. Default: slog.Default().
@@ -92,7 +91,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 func (cfg Config) withDefaults() Config {
 	cfg.Gather = cmp.Or(cfg.Gather, 5*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, time.Minute)
-	cfg.Poll = cmp.Or(cfg.Poll, 30*time.Second)
+	cfg.PingEvery = cmp.Or(cfg.PingEvery, 30*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	cfg.Rules = slices.Clone(cfg.Rules)
 	for i := range cfg.Rules {
@@ -144,7 +143,7 @@ func (cfg Config) validate() error {
 	}{
 		{"Gather", cfg.Gather, 0, 10 * time.Minute},
 		{"Every", cfg.Every, 0, 24 * time.Hour},
-		{"Poll", cfg.Poll, time.Second, time.Hour},
+		{"PingEvery", cfg.PingEvery, time.Second, time.Hour},
 		{"Timeout", cfg.Timeout, time.Millisecond, time.Minute},
 	} {
 		if d.value < d.atLeast || d.value > d.most {

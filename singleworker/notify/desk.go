@@ -53,16 +53,17 @@ func (d *desk) run(ctx context.Context) error {
 	}
 	g := task.NewGroup(ctx)
 	d.others = g
-	read, err := d.look(ctx, client, 0)
+	jobs, err := client.List(ctx)
 	if err != nil {
 		return err
 	}
-	d.book.remember()
-	read() // before anything is told or forgotten
-	d.book.resume()
+	now, _, _ := client.Clock()
+	d.book.begin(jobs, now) // before anything is told or forgotten
 	since := d.book.cursor
 	g.Go("follow the group", func(ctx context.Context) error { return d.follow(ctx, client, since) })
-	g.Go("look for late jobs", func(ctx context.Context) error { return d.poll(ctx, client) })
+	if slices.ContainsFunc(d.n.cfg.Pings, func(p Ping) bool { return p.Job == "" }) {
+		g.Go("ping for the group", func(ctx context.Context) error { return d.pinger.live(ctx, d, client) })
+	}
 	g.Go("tell", func(ctx context.Context) error { return d.tell(ctx) })
 	return g.Wait()
 }
@@ -79,7 +80,7 @@ func (d *desk) post(ctx context.Context, f func()) error {
 
 // follow posts what happens in the group.
 func (d *desk) follow(ctx context.Context, client *admin.Client, since int64) error {
-	for ev, err := range client.Watch(ctx, admin.WatchOptions{Since: since}) {
+	for ev, err := range client.Watch(ctx, admin.WatchOptions{Since: since, Trouble: true}) {
 		if err != nil {
 			return err
 		}
@@ -105,50 +106,6 @@ func (d *desk) take(ctx context.Context, ev admin.Event) {
 		d.n.log.WarnContext(ctx, "notifications may be missing: the records do not tell everything that happened",
 			"job", ev.Job, "what", ev.Gap.What, "reason", ev.Gap.Error)
 	}
-}
-
-// poll posts what the jobs are like.
-func (d *desk) poll(ctx context.Context, client *admin.Client) error {
-	const share = 20 // of the time, reading takes at most one part
-	took := time.Duration(0)
-	for begun := 1; ; begun++ {
-		select {
-		case <-time.After(max(d.n.cfg.Poll, share*took)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		before := time.Now()
-		if err := d.post(ctx, func() { d.book.polls = begun + 1 }); err != nil {
-			return err
-		}
-		read, err := d.look(ctx, client, begun)
-		if err != nil {
-			return err
-		}
-		if err := d.post(ctx, read); err != nil {
-			return err
-		}
-		took = time.Since(before)
-	}
-}
-
-// look reads the jobs, as a poll before which that many had begun. What it returns takes them in.
-func (d *desk) look(ctx context.Context, client *admin.Client, begun int) (read func(), err error) {
-	jobs, err := client.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	instances, err := client.Instances(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		now, _, _ := client.Clock()
-		d.book.polled(jobs, begun, now)
-		if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
-			d.pinger.lives(d)
-		}
-	}, nil
 }
 
 // tell owns the book. It records what has come in, and then has the targets told.

@@ -9,7 +9,8 @@
 //	err = n.Run(ctx) // beside Manager.Run, in every instance
 //
 // Every instance of the application runs a Notifier, and one of them, which they elect, sends. It follows the whole group,
-// so it also tells about jobs of instances that have died. "swctl notify" is the same as a process.
+// so it also tells about jobs of instances that have died: of a late job within seconds after its job.Job.AlarmAfter.
+// "swctl notify" is the same as a process.
 //
 // A job can name targets itself, in job.Job.Notify: that comes beside the Rules, which it does not replace.
 //

@@ -147,7 +147,7 @@ func (s *scene) notifier(id string, targets map[string]notify.Sender, changes ..
 		names = append(names, name)
 	}
 	cfg.Rules = []notify.Rule{{To: names}}
-	cfg.Poll = time.Minute
+	cfg.PingEvery = time.Minute
 	for _, change := range changes {
 		change(&cfg)
 	}

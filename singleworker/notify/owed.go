@@ -3,10 +3,6 @@ package notify
 import (
 	"slices"
 	"time"
-
-	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // owing is an item that a target has to be told.
@@ -46,6 +42,7 @@ func (b *book) owed(targets []string) map[string][]owing {
 		}
 	}
 	clear(b.reruled)
+	b.forget()
 	for _, items := range all {
 		sortItems(items)
 	}
@@ -101,85 +98,6 @@ func (b *book) sent(target string, items []owing) {
 		o.episode.idle = false
 		b.parts[partOf(o.slot)].dirty = true
 	}
-}
-
-// polled takes in the jobs as they are read, by the clock of the sender. begun is how many polls had begun before
-// this one.
-func (b *book) polled(jobs []admin.JobStatus, begun int, now time.Time) {
-	b.readRules(jobs, begun)
-	there := make(map[string]bool, len(jobs))
-	for _, job := range jobs {
-		there[job.Name] = true
-		if len(job.Slots) == 0 || job.State == admin.StateInvalid {
-			b.judge(job, now)
-		}
-		for _, slot := range job.Slots {
-			there[slot.Name] = true
-			b.judge(slot, now)
-		}
-	}
-	for i := range b.parts {
-		p := &b.parts[i]
-		for slot, r := range p.slots {
-			if there[slot] {
-				continue
-			}
-			for _, ep := range r.Episodes {
-				if ep.polls <= begun {
-					b.end(p, r, ep.Kind, millis(now), true)
-				}
-			}
-		}
-	}
-}
-
-// judge begins and ends the episodes that are states: those of the conditions that are told from their first moment to their last.
-func (b *book) judge(job admin.JobStatus, now time.Time) {
-	lasting := make(map[Kind]failure)
-	for _, c := range words.Conditions(job, now) {
-		if c.Notify == "" {
-			continue
-		}
-		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
-		if c.Code == words.Late {
-			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)
-		}
-		if c.Code == words.Hung {
-			f.ID, f.Text = firstLine(job.Hung.RunID), "running since "+plain.Absolute(job.Hung.Since, time.UTC)
-			if job.LastRun != nil {
-				f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
-			}
-		}
-		if _, worse := lasting[c.Notify]; !worse {
-			lasting[c.Notify] = f
-		}
-	}
-	for _, kind := range []Kind{Late, Hung} {
-		if f, lasts := lasting[kind]; lasts {
-			b.lasts(job.Name, f)
-		} else {
-			b.passed(job.Name, kind, now)
-		}
-	}
-}
-
-// passed ends an episode that was a state.
-func (b *book) passed(slot string, kind Kind, now time.Time) {
-	p := &b.parts[partOf(slot)]
-	if r := p.slots[slot]; r != nil {
-		b.end(p, r, kind, millis(now), false)
-	}
-}
-
-// lasts begins an episode unless there is one.
-func (b *book) lasts(slot string, f failure) {
-	p := &b.parts[partOf(slot)]
-	if r := p.slots[slot]; r != nil {
-		if ep := r.open(f.Kind); ep != nil && ep.Ended == 0 {
-			return
-		}
-	}
-	b.count(slot, f)
 }
 
 func inUTC(ms int64) time.Time {

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -16,7 +17,7 @@ type Ping struct {
 	// URL is requested with GET. It must be HTTPS, or of this machine.
 	URL Secret
 	// Job, if set, is the name of a job: the URL is requested when a run of it, or of a shard, has succeeded, at most once in 10 s.
-	// Default: the URL is requested every Config.Poll, if ZooKeeper answers and an instance lives that takes jobs.
+	// Default: the URL is requested every Config.PingEvery, if ZooKeeper answers and an instance lives that takes jobs.
 	Job string
 	// Transport makes the requests. Default: http.DefaultTransport.
 	Transport http.RoundTripper
@@ -49,6 +50,26 @@ func (p *pinger) take(d *desk, ev admin.Event) {
 	for i, ping := range p.n.cfg.Pings {
 		if ping.Job != "" && ping.Job == zkrec.JobOfSlot(ev.Job) && time.Since(p.last[i]) >= pingEvery {
 			p.send(d, i)
+		}
+	}
+}
+
+// live pings for the group again and again, if ZooKeeper says that an instance lives that takes jobs.
+func (p *pinger) live(ctx context.Context, d *desk, client *admin.Client) error {
+	for {
+		instances, err := client.Instances(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
+			if err := d.post(ctx, func() { p.lives(d) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(p.n.cfg.PingEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

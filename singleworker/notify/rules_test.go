@@ -62,23 +62,20 @@ func TestRulesOfJobsThatChange(t *testing.T) {
 	b := toOps()
 	b.take(ran("report", "a", admin.RunFailed, 0))
 	wantSaid(t, told(b), "ops: failed report")
-	b.polls = 1
 	b.take(submitted("report", map[string][]Kind{"dev": {Failed, Recovered}}))
 	wantSaid(t, told(b), "dev: failed report")
-	b.polled([]admin.JobStatus{status("report", nil)}, 0, noon) // it began before that
 	b.take(ran("report", "b", admin.RunOK, 1))
 	wantSaid(t, told(b), "dev: recovered report", "ops: recovered report")
 	b.take(ran("report", "c", admin.RunFailed, 2))
 	wantSaid(t, told(b), "dev: failed report", "ops: failed report")
-	b.polled([]admin.JobStatus{status("report", nil)}, 1, noon)
+	b.take(submitted("report", nil))
 	b.take(ran("report", "d", admin.RunOK, 3))
 	wantSaid(t, told(b), "ops: recovered report")
 	if len(b.jobs) > 0 {
 		t.Errorf("%v is remembered of a job that names nobody", b.jobs)
 	}
-	b.polled([]admin.JobStatus{status("report", map[string][]Kind{"dev": {Late}})}, 1, noon)
-	invalid := admin.JobStatus{Name: "report", State: admin.StateInvalid}
-	b.polled([]admin.JobStatus{invalid}, 1, noon) // its record cannot be read: what it said holds on
+	b.take(submitted("report", map[string][]Kind{"dev": {Late}}))
+	b.begin([]admin.JobStatus{{Name: "report", State: admin.StateInvalid}}, noon) // its record cannot be read: what it said holds on
 	wantSaid(t, told(b), "dev: late report", "ops: late report")
 }
 
@@ -104,9 +101,9 @@ func TestEveryConditionWithAKindIsTold(t *testing.T) {
 		if m.Notify != "" {
 			begins, ends = []string{"ops: " + string(m.Notify) + " report"}, []string{"ops: recovered report"}
 		}
-		b.polled([]admin.JobStatus{job}, 0, noon)
+		b.take(stand(job, noon))
 		wantSaid(t, told(b), begins...)
-		b.polled([]admin.JobStatus{status("report", nil)}, 0, noon.Add(time.Minute))
+		b.take(stand(status("report", nil), noon.Add(time.Minute)))
 		wantSaid(t, told(b), ends...)
 	}
 }
@@ -117,19 +114,19 @@ func TestRulesOfJobsThatAreCanceled(t *testing.T) {
 	for _, heir := range []bool{false, true} {
 		b := toOps(Rule{Jobs: "others", To: []string{"ops"}})
 		b.cursor = 1
-		b.polled([]admin.JobStatus{status("report", map[string][]Kind{"dev": {}})}, 0, noon)
+		b.begin([]admin.JobStatus{status("report", map[string][]Kind{"dev": {}})}, noon)
 		b.take(admin.Event{Kind: admin.EventWatching, Cursor: 1})
 		b.take(ran("report", "a", admin.RunFailed, 0))
 		wantSaid(t, told(b), "dev: failed report")
 		if heir {
 			b = restarted(t, b)
 			b.jobs = make(map[string]jobRules)
-			b.remember()
+			b.begin(nil, noon.Add(time.Minute))
+		} else {
+			b.take(admin.Event{Kind: admin.EventJobCanceled, Job: "report", At: noon.Add(time.Minute)})
 		}
-		b.polled(nil, 0, noon.Add(time.Minute))
-		b.polled(nil, 0, noon.Add(2*time.Minute))
 		wantSaid(t, told(b), "dev: recovered report")
-		b.polled(nil, 0, noon.Add(3*time.Minute))
+		wantSaid(t, told(b))
 		if r := b.parts[partOf("report")].slots["report"]; len(b.jobs) > 0 || b.lasting() > 0 || r != nil && r.To != nil {
 			t.Errorf("heir %v: whom a canceled job named is remembered: %v, %v", heir, b.jobs, r)
 		}

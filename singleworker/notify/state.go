@@ -76,6 +76,9 @@ func (s *store) load(ctx context.Context, b *book, sender string, term int64) (u
 		case s.head.Term > term:
 			return errDeposed
 		}
+		if s.head.Cursor == 0 { // nobody has sent anything yet
+			s.head.Cursor = stat.Mzxid
+		}
 		s.head.Schema, s.head.Sender, s.head.Term, b.cursor = schema, sender, term, s.head.Cursor
 		if err := s.write(ctx, s.tree.Notices(), s.head, &s.version); err != nil {
 			return err

@@ -209,7 +209,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"Pings[0]", func(cfg *notify.Config) { cfg.Pings = []notify.Ping{{URL: "http://example.com/x"}} }},
 		{"Gather", func(cfg *notify.Config) { cfg.Gather = -1 }},
 		{"Every", func(cfg *notify.Config) { cfg.Every = 25 * time.Hour }},
-		{"Poll", func(cfg *notify.Config) { cfg.Poll = time.Millisecond }},
+		{"PingEvery", func(cfg *notify.Config) { cfg.PingEvery = time.Millisecond }},
 		{"Timeout", func(cfg *notify.Config) { cfg.Timeout = time.Hour }},
 	} {
 		cfg := good()
