@@ -227,7 +227,7 @@ func (h *hostile) readers(dir, when string) {
 func (h *hostile) notifier(id string) (stop func()) {
 	n, err := notify.New(notify.Config{
 		Group: h.config(), ID: id, Targets: map[string]notify.Sender{"ops": h}, Rules: []notify.Rule{{To: []string{"ops"}}},
-		Gather: time.Second, Every: time.Second, Poll: 10 * time.Second, Logger: h.log("notify " + id),
+		Gather: time.Second, Every: time.Second, Logger: h.log("notify " + id),
 	})
 	h.must(err)
 	ctx, cancel := context.WithCancel(h.ctx)
