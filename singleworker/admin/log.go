@@ -41,8 +41,9 @@ func Self() string {
 type LogEntry struct {
 	At time.Time `json:"at"` // on ZooKeeper's clock
 	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain", "disable" or "enable",
-	// or what was asked: "trigger", "stop-run" or "withdraw", which cancels requests. "unreadable" if the entry cannot be
-	// read. Newer versions have others.
+	// or what was asked: "trigger", "stop-run" or "withdraw", which cancels requests. "declare" if a program's code has
+	// replaced what a job was, or created it while it ran. "unreadable" if the entry cannot be read. Newer versions have
+	// others.
 	Kind   string   `json:"kind"`
 	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
 	More   int      `json:"more,omitempty"` // how many jobs there are beside those
@@ -64,8 +65,9 @@ type LogOptions struct {
 }
 
 // Log returns who did what, newest first: the last 2,000 changes and, apart from them, the last 2,000 requests to run or
-// stop jobs, and a few more. What a change wrote and its entry are of one transaction: one is there exactly if the other
-// was written. What instances do by themselves is not in it, nor what code declares. Errors: *job.FieldError for the name of
+// stop jobs, the last 2,000 declarations, and a few more. What a change wrote and its entry are of one transaction: one is
+// there exactly if the other was written. What instances do by themselves is not in it, nor the jobs that a program creates
+// when it starts, whose records say so. Errors: *job.FieldError for the name of
 // the job, ErrDenied, ErrUnavailable.
 func (c *Client) Log(ctx context.Context, opts LogOptions) ([]LogEntry, error) {
 	if opts.Job != "" {
@@ -82,8 +84,8 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 		return nil, err
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		x, _, _ := zkrec.ParseDeedName(a)
-		y, _, _ := zkrec.ParseDeedName(b)
+		_, x, _ := zkrec.ParseDeedName(a)
+		_, y, _ := zkrec.ParseDeedName(b)
 		return cmp.Compare(y, x)
 	})
 	if opts.Max > 0 && opts.Job == "" {

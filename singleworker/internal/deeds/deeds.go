@@ -42,7 +42,7 @@ func Write(
 	case err != nil:
 		return nil, err
 	}
-	if number, _, ok := zkrec.ParseDeedName(path.Base(stats[len(ops)].Created)); ok && number%pruneEach == 0 {
+	if _, number, ok := zkrec.ParseDeedName(path.Base(stats[len(ops)].Created)); ok && number%pruneEach == 0 {
 		prune(ctx, conn, tree)
 	}
 	return stats[:len(ops)], nil
@@ -68,25 +68,21 @@ const (
 	maxPruned = 500
 )
 
-// prune removes the oldest changes and asks. What fails is left to the next one: another writer may be doing the same, and
+// prune removes the oldest deeds of each letter. What fails is left to the next one: another writer may be doing the same, and
 // the change that was noted has been made.
 func prune(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) {
 	names, _, err := conn.Children(ctx, tree.Deeds())
 	if err != nil {
 		return
 	}
-	slices.Sort(names) // of one kind, the oldest first
-	var changes, asks []zkconn.Op
+	slices.Sort(names) // of one letter, the oldest first
+	of := make(map[string][]zkconn.Op)
 	for _, name := range names {
-		remove := zkconn.DeleteOp(tree.Deeds()+"/"+name, zkconn.AnyVersion)
-		switch _, ask, ok := zkrec.ParseDeedName(name); {
-		case ok && ask:
-			asks = append(asks, remove)
-		case ok:
-			changes = append(changes, remove)
+		if letter, _, ok := zkrec.ParseDeedName(name); ok {
+			of[letter] = append(of[letter], zkconn.DeleteOp(tree.Deeds()+"/"+name, zkconn.AnyVersion))
 		}
 	}
-	for _, ops := range [][]zkconn.Op{changes, asks} {
+	for _, ops := range of {
 		if over := min(len(ops)-zkrec.MaxDeeds, maxPruned); over > 0 {
 			_, _ = conn.Multi(ctx, ops[:over]...)
 		}

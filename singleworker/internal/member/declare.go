@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -113,7 +114,9 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {
-			_, err = e.loop.Conn.Multi(ctx, session.CreateOps(e.loop.Tree.NewJob(d.Job, spec))...)
+			_, err = e.note(ctx, d.Job, false, session.CreateOps(e.loop.Tree.NewJob(d.Job, spec)), func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+				return e.loop.Conn.Multi(ctx, ops...)
+			})
 			if errors.Is(err, zkconn.ErrNodeExists) {
 				continue // another instance was faster
 			}
@@ -149,8 +152,10 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
 		path := e.loop.Tree.Job(d.Job)
-		_, err = signals.MultiOn(ctx, e.loop.Conn, path, stat.Czxid, signals.OfJob(e.loop.Tree, d.Job),
-			zkconn.SetOp(path, replaced.Encode(), stat.Version))
+		set := []zkconn.Op{zkconn.SetOp(path, replaced.Encode(), stat.Version)}
+		_, err = e.note(ctx, d.Job, old.Overridden(), set, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+			return signals.MultiOn(ctx, e.loop.Conn, path, stat.Czxid, signals.OfJob(e.loop.Tree, d.Job), ops...)
+		})
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		}
@@ -162,6 +167,17 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 		}
 		return true, err
 	}
+}
+
+// note sends what declares a job, and notes it in the log of who did what. overrides means that an operator's change is replaced.
+func (e *Entry) note(
+	ctx context.Context, job string, overrides bool, ops []zkconn.Op, send func([]zkconn.Op) ([]zkconn.Stat, error),
+) ([]zkconn.Stat, error) {
+	deed := zkrec.Deed{Kind: zkrec.DeedDeclare, Jobs: []string{job}, From: e.declarer()}
+	if overrides {
+		deed.Reason = "it replaces what an operator had changed"
+	}
+	return deeds.Write(ctx, e.loop.Conn, e.loop.Tree, deed, ops, send)
 }
 
 // declarer says who declares: "app-1 (v1.4.0)".

@@ -455,6 +455,10 @@ func TestDeclarations(t *testing.T) {
 		if text := c.Log.String(); !strings.Contains(text, "was_declared_by=a") || !strings.Contains(text, "operators_change_lost=true") {
 			g.T.Errorf("log %q, want whose declaration and change are lost", text)
 		}
+		if deed, _, _ := g.Get(g.Tree.Deeds() + "/d0000000000"); string(deed) != `{"schema":1,"kind":"declare","jobs":["job"],"from":"c","reason":"it replaces what an operator had changed"}` {
+			g.T.Errorf("the log of who did what begins with %q", deed)
+		}
+		g.WantNodes(false, g.Tree.Deeds()+"/d0000000001")
 		const newer = `{"schema":99,"schedule":"@yearly"}`
 		g.Set(g.Tree.Job("job"), []byte(newer))
 		d := declare("d", "@daily")

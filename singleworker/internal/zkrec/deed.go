@@ -12,11 +12,11 @@ import (
 // MaxDeedBytes is the longest record of a deed.
 const MaxDeedBytes = 300
 
-// MaxDeeds is how many changes are kept, and how many asks.
+// MaxDeeds is how many changes are kept, how many asks, and how many declarations.
 const MaxDeeds = 2000
 
-// The kinds of deeds. Those that ask something of a job's owner are kept apart, so that a script which triggers each second
-// does not wash out who canceled a job.
+// The kinds of deeds. Those that ask something of a job's owner are kept apart, and so are the declarations of programs. A script that
+// triggers each second does not wash out who canceled a job, and neither does a deploy of thousands of jobs.
 const (
 	DeedSubmit   = "submit"
 	DeedReplace  = "replace"
@@ -32,6 +32,7 @@ const (
 	DeedTrigger  = "trigger"  // an ask
 	DeedStop     = "stop-run" // an ask
 	DeedWithdraw = "withdraw" // an ask: a request is canceled
+	DeedDeclare  = "declare"  // a declaration: of a program, of a job that was another one
 )
 
 // Deed is who has done what: the data of a sequential node below _log, which the transaction that does it creates. When
@@ -50,10 +51,11 @@ type Deed struct {
 // Deeds is the parent of the log of who did what.
 func (t Tree) Deeds() string { return t.root + "/" + logNode }
 
-// The first letter of the name of a deed's node.
+// The first letter of the name of a deed's node: those of a letter are kept together.
 const (
-	changeLetter = "c"
-	askLetter    = "a"
+	changeLetter  = "c"
+	askLetter     = "a"
+	declareLetter = "d"
 )
 
 // NewDeed is what the path of a deed begins with, before the number that ZooKeeper gives it.
@@ -62,22 +64,24 @@ func (t Tree) NewDeed(d Deed) string {
 	switch d.Kind {
 	case DeedTrigger, DeedStop, DeedWithdraw:
 		letter = askLetter
+	case DeedDeclare:
+		letter = declareLetter
 	}
 	return t.Deeds() + "/" + letter
 }
 
-// ParseDeedName reads the name of the node of a deed. Numbers grow, over changes and asks alike. ok is false for a node
+// ParseDeedName reads the name of the node of a deed. Numbers grow, over those of all letters alike. ok is false for a node
 // that was made manually.
-func ParseDeedName(name string) (number int64, ask, ok bool) {
-	digits, ask := strings.CutPrefix(name, askLetter)
-	if !ask {
-		digits, ok = strings.CutPrefix(name, changeLetter)
-		if !ok {
-			return 0, false, false
-		}
+func ParseDeedName(name string) (letter string, number int64, ok bool) {
+	if name == "" {
+		return "", 0, false
 	}
-	number, err := strconv.ParseInt(digits, 10, 32) // as ZooKeeper counts
-	return number, ask, err == nil
+	switch letter = name[:1]; letter {
+	case changeLetter, askLetter, declareLetter:
+		number, err := strconv.ParseInt(name[1:], 10, 32) // as ZooKeeper counts
+		return letter, number, err == nil
+	}
+	return "", 0, false
 }
 
 // Encode returns the node's data: printable lines, and shorter than they were if they do not fit.

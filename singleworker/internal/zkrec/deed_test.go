@@ -57,14 +57,14 @@ func TestDeeds(t *testing.T) {
 func TestNamesOfDeeds(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("billing")
-	for kind, want := range map[string]string{zkrec.DeedCancel: "/billing/_log/c", zkrec.DeedTrigger: "/billing/_log/a", zkrec.DeedStop: "/billing/_log/a"} {
+	for kind, want := range map[string]string{zkrec.DeedCancel: "/billing/_log/c", zkrec.DeedTrigger: "/billing/_log/a", zkrec.DeedStop: "/billing/_log/a", zkrec.DeedDeclare: "/billing/_log/d"} {
 		if got := tree.NewDeed(zkrec.Deed{Kind: kind}); got != want {
 			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}
-	for name, want := range map[string]int64{"c0000000012": 12, "a2147483647": 2147483647} {
-		if number, ask, ok := zkrec.ParseDeedName(name); !ok || number != want || ask != (name[0] == 'a') {
-			t.Errorf("%s: %d, %v, %v", name, number, ask, ok)
+	for name, want := range map[string]int64{"c0000000012": 12, "d0000000013": 13, "a2147483647": 2147483647} {
+		if letter, number, ok := zkrec.ParseDeedName(name); !ok || number != want || letter != name[:1] {
+			t.Errorf("%s: %s, %d, %v", name, letter, number, ok)
 		}
 	}
 	for _, name := range []string{"", "c", "x0000000001", "a9999999999"} {
