@@ -53,6 +53,9 @@ type LogEntry struct {
 	Reason string   `json:"reason"`
 }
 
+// LogCancel is the Kind of an entry that tells who has canceled jobs.
+const LogCancel = zkrec.DeedCancel
+
 // logUnreadable is the Kind of an entry that cannot be read.
 const logUnreadable = "unreadable"
 

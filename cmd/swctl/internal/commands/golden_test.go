@@ -143,7 +143,7 @@ func TestLogGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.fake.log = []admin.LogEntry{
-		{At: testNow.Add(-time.Minute), Kind: "cancel", Jobs: []string{"nightly"}, By: "alice", From: "root@vm", Reason: "no longer needed"},
+		{At: testNow.Add(-time.Minute), Kind: admin.LogCancel, Jobs: []string{"nightly", "gone"}, By: "alice", From: "root@vm", Reason: "no longer needed"},
 		{At: testNow.Add(-time.Hour), Kind: "disable", Jobs: []string{"report"}, Where: "host db8", By: "root@vm", From: "root@vm"},
 		{At: testNow.Add(-26 * time.Hour), Kind: "drain", Jobs: []string{}, Where: "app-2", By: "bob\x1b[31m", From: "bob@vm"},
 		{At: testNow.Add(-50 * time.Hour), Kind: "submit", Jobs: []string{"a", "b"}, More: 7, By: "app-1 (v1.2.0)", From: "app-1 (v1.2.0)"},
@@ -152,6 +152,7 @@ func TestLogGolden(t *testing.T) {
 	for _, args := range [][]string{
 		{"log"}, {"log", "nightly"}, {"log", "-n", "2", "-o", "json"}, {"log", "nobody"}, {"log", "nobody", "-o", "json"},
 		{"log", "import[3]"}, {"log", "a", "b"}, {"log", "-n", "0"},
+		{"why", "gone"}, {"history", "gone[3]", "-o", "json"}, {"cancel", "--yes", "gone"}, {"show", "never"},
 	} {
 		texts = append(texts, h.transcript(args...))
 	}

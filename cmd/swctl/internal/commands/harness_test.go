@@ -328,7 +328,7 @@ func (f *fakeClient) History(ctx context.Context, name string) (admin.History, e
 func (f *fakeClient) Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error) {
 	var chosen []admin.LogEntry
 	for _, e := range f.log {
-		if len(chosen) < opts.Max && (opts.Job == "" || slices.Contains(e.Jobs, opts.Job)) {
+		if (opts.Max == 0 || len(chosen) < opts.Max) && (opts.Job == "" || slices.Contains(e.Jobs, opts.Job)) {
 			chosen = append(chosen, e)
 		}
 	}

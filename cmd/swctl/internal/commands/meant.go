@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-// meant adds to an error about a job that does not exist what was probably meant: another name, or
+// meant adds to an error about a job that does not exist who has canceled it, or what was probably meant: another name, or
 // another server type. Reading them is a courtesy: what fails here is not reported.
 func (c *call) meant(ctx context.Context, client group.Client, err error) error {
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
@@ -22,6 +23,11 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	}
 	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
 		return cmdline.WithHint(err, "%s", hint)
+	}
+	for _, arg := range c.Args {
+		if gone := c.canceled(ctx, client, jobOf(arg)); gone != "" {
+			return cmdline.WithHint(err, "swctl log %s (%s)", plain.Quoted(jobOf(arg)), gone)
+		}
 	}
 	names, failed := client.Names(ctx)
 	for _, arg := range c.Args {
@@ -31,6 +37,26 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 		}
 	}
 	return err
+}
+
+// canceled says who has canceled the last job of a name, which does not exist, and when; empty if the log does not tell.
+func (c *call) canceled(ctx context.Context, client group.Client, name string) string {
+	entries, err := client.Log(ctx, admin.LogOptions{Job: name})
+	if err != nil {
+		return ""
+	}
+	at := slices.IndexFunc(entries, func(e admin.LogEntry) bool {
+		return e.Kind == admin.LogCancel && slices.Contains(e.Jobs, name)
+	})
+	if at < 0 {
+		return ""
+	}
+	e := entries[at]
+	text := fmt.Sprintf("%s canceled it %s", cmp.Or(e.By, e.From), plain.Relative(e.At, c.now()))
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
 }
 
 // unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or if
