@@ -49,7 +49,7 @@ func troubles(s JobStatus) map[string]trouble {
 type watchedTrouble struct {
 	troubles  map[string]trouble // by slot
 	gone      []string           // the slots that are gone since then
-	excused   bool               // a tick is late, for which the run in progress was the reason
+	hinges    bool               // whether it is late or hangs depends on who owns the run in progress, and lives
 	look      time.Time          // zero: not before something happens
 	hungAfter time.Duration      // how long no run hangs; 0: none ever does
 }
@@ -80,7 +80,7 @@ func (w *watcher) suspect(ev Event) {
 	case w.trouble == nil, ev.Kind == EventJobTrouble:
 	case ev.InstanceID != "":
 		for name, job := range w.jobs {
-			if len(job.troubles) > 0 || job.slots[zkrec.InstanceSlot(name, ev.InstanceID)] != nil || job.runsAt(ev.InstanceID) {
+			if len(job.troubles) > 0 || job.hinges || job.slots[zkrec.InstanceSlot(name, ev.InstanceID)] != nil {
 				w.look(job, time.Now())
 			}
 		}
@@ -91,28 +91,14 @@ func (w *watcher) suspect(ev Event) {
 
 func (w *watcher) suspectJob(job *watchedJob, ev Event) {
 	now := time.Now()
-	owned := ev.Kind == EventJobOwned || ev.Kind == EventJobUnowned
-	slot := job.slots[ev.Job]
 	switch {
 	case len(job.troubles) > 0, ev.Kind == EventJobSubmitted, ev.Kind == EventJobChanged, ev.Kind == EventGap:
 		w.look(job, now)
-	case owned && slot != nil && slot.ticks.open != "": // a run in progress excuses late ticks only while it is the owner's
-		w.look(job, now)
-	case job.excused: // the run has ended, and its owner deals with the ticks that have come meanwhile
+	case job.hinges: // if the run has ended, its owner deals with the ticks that have come meanwhile
 		w.look(job, now.Add(soon))
 	case ev.Kind == EventRunBegun && job.hungAfter > 0:
 		w.look(job, now.Add(job.hungAfter))
 	}
-}
-
-// runsAt reports whether a run is in progress at an instance.
-func (job *watchedJob) runsAt(sid string) bool {
-	for _, slot := range job.slots {
-		if slot.owner.sid == sid && slot.ticks.open != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // readTroubles looks at the jobs that are due, and reports those of which something else is wrong than was reported.
@@ -168,7 +154,7 @@ func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) er
 	}
 	job := w.jobs[r.name]
 	var next time.Time
-	if next, job.excused = r.changes(at); !next.IsZero() {
+	if next, job.hinges = r.changes(at); !next.IsZero() {
 		w.look(job, time.Now().Add(max(next.Sub(at.certain), soon)))
 	}
 	now := troubles(status)
@@ -181,8 +167,8 @@ func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) er
 }
 
 // changes is when, by the clocks of all instances, the trouble of a job may be another one although nothing was written. Zero: never.
-// excused reports whether a tick is late and would count as such if no run were in progress.
-func (r reading) changes(at moment) (next time.Time, excused bool) {
+// hinges reports whether a run in progress is the reason why a late tick does not count, or would hang if its owner lived.
+func (r reading) changes(at moment) (next time.Time, hinges bool) {
 	if r.err != nil || r.of.err != nil || r.of.spec.Done != nil {
 		return time.Time{}, false
 	}
@@ -190,9 +176,6 @@ func (r reading) changes(at moment) (next time.Time, excused bool) {
 		if t.After(at.certain) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
-	}
-	if p := r.of.spec.Paused; p.Covers(at.now) {
-		earlier(milli(p.Until))
 	}
 	for _, slot := range r.slots {
 		if slot.tickErr != nil {
@@ -202,10 +185,10 @@ func (r reading) changes(at moment) (next time.Time, excused bool) {
 		late, again := ticks.Overdue(job, slot.tick, false, at.certain)
 		earlier(again)
 		if slot.tick.Open() {
-			excused = excused || !late.IsZero()
 			hangs, _ := ticks.HangsFrom(job, slot.tick.Run, slot.history.Entries)
 			earlier(hangs)
+			hinges = hinges || !late.IsZero() || !hangs.IsZero() && !hangs.After(at.certain)
 		}
 	}
-	return next, excused
+	return next, hinges
 }

@@ -38,6 +38,9 @@ func (on *watching) wantTrouble(what string, want ...string) {
 				}
 			}
 		}
+		if len(ev.Gone) > 0 {
+			text = append(text, "without "+strings.Join(ev.Gone, ","))
+		}
 		got = append(got, strings.Join(text, " "))
 	}
 	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
@@ -86,6 +89,9 @@ func TestWatchTrouble(t *testing.T) {
 		w.must(err)
 		time.Sleep(10 * time.Second)
 		on.wantTrouble("it was replaced", "12:13:53 job")
+		w.put(w.c.tree.Tick("job"), []byte("{"))
+		time.Sleep(10 * time.Second)
+		on.wantTrouble("a tick record that cannot be read", "12:14:03 job invalid")
 	})
 }
 
@@ -94,23 +100,23 @@ func TestWatchTroubleOfASlotThatGoes(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "0 */5 * * * ?", Everywhere: true})
-		var nodes []zkrec.Node
 		for _, sid := range []string{"app-1", "app-2"} {
 			w.instance(sid, "job")
 			w.put(w.c.tree.Instance(sid), zkrec.Instance{Incarnation: sid + "-1", Specs: zkrec.SpecSchema}.Encode())
-			nodes = w.c.tree.NewShard(zkrec.InstanceSlot("job", sid), 0)
-			for _, node := range nodes {
+			for _, node := range w.c.tree.NewShard(zkrec.InstanceSlot("job", sid), 0) {
 				w.multi(zkcreate(node.Path, node.Data))
 			}
 		}
 		on := w.watch(w.c, WatchOptions{Trouble: true})
-		time.Sleep(7 * time.Minute)
-		on.wantTrouble("both are late", "12:06:00 job late /app-1late /app-2late")
-		for _, node := range slices.Backward(nodes) {
-			w.multi(zkdelete(node.Path))
+		for _, sid := range []string{"app-1", "app-2"} {
+			time.Sleep(4 * time.Minute)
+			for _, node := range slices.Backward(w.c.tree.NewShard(zkrec.InstanceSlot("job", sid), 0)) {
+				w.multi(zkdelete(node.Path))
+			}
 		}
 		settle()
-		on.wantTrouble("one is gone", "12:07:00 job late /app-1late")
+		on.wantTrouble("one goes in order, and the other late",
+			"12:04:00 job without job/app-1", "12:06:00 job late /app-2late", "12:08:00 job late without job/app-2")
 	})
 }
 
