@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -43,6 +44,7 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 		}
 		if len(nodes) > 0 {
 			status.State, status.Reason = StateInvalid, nodes[0].reason()
+			status.SetConditions(c.clock.now().now)
 		}
 	}
 	if status.DeclaredBy != "" && !status.declaredLate {
@@ -146,7 +148,9 @@ func (r reading) listed(live map[string]Instance, at moment) (JobStatus, error) 
 
 // invalid is the status of a job of which no more is known.
 func invalid(name string, why reason.Reason) JobStatus {
-	return JobStatus{Name: name, Job: job.Job{Name: name}, State: StateInvalid, Reason: why}
+	s := JobStatus{Name: name, Job: job.Job{Name: name}, State: StateInvalid, Reason: why}
+	s.SetConditions(time.Time{}) // what is known does not depend on the time
+	return s
 }
 
 // AwaitOwner waits until the job, or each of its shards, has an owner, or the

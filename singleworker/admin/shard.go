@@ -99,6 +99,13 @@ func (of parsed) shards(name string) ([]string, error) {
 
 // status derives the status of a job, or of one shard, from the records.
 func (r reading) status(live map[string]Instance, at moment) JobStatus {
+	s := r.summary(live, at)
+	s.SetConditions(at.now)
+	return s
+}
+
+// summary is status without its Conditions.
+func (r reading) summary(live map[string]Instance, at moment) JobStatus {
 	statuses := make([]JobStatus, len(r.slots))
 	for i, slot := range r.slots {
 		statuses[i] = slot.status(r.of, live, at)

@@ -207,7 +207,9 @@ func (s *JobStatus) unowned(offer string, live map[string]Instance) reason.Reaso
 	case len(able) == 0 && len(full) > 0:
 		r.Code, r.Instances = reason.AllFull, slices.Concat(full, closed, barred)
 	case len(able) == 0 && len(barred) > 0:
-		r.Code, r.Instances = reason.Nowhere, slices.Concat(barred, closed)
+		if r.Code, r.Instances = reason.Nowhere, slices.Concat(barred, closed); len(s.Job.Require) == 0 {
+			r.Code = reason.Unlisted
+		}
 	case len(able) == 0 && len(closed) > 0:
 		r.Code, r.Instances = reason.AllClosed, closed
 	case s.Owner != nil:

@@ -66,6 +66,9 @@ type JobStatus struct {
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`
+	// Conditions are what is wrong with the job, or the shard, or worth knowing of it, when it was read. The first says how it stands. Nil
+	// if it is owned and runs as it should.
+	Conditions []reason.Condition `json:"conditions,omitempty"`
 	// Owner is the owner on record, or nil. An owner that has died stays on record
 	// until it is replaced; State is StateUnowned then.
 	Owner *Owner `json:"owner"`

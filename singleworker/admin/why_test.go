@@ -52,7 +52,9 @@ func (s scene) past() past {
 	if s.nobody {
 		r.owner = zkrec.Owner{}
 	}
-	return past{records: r, of: r.parse(), job: r.status(r.parse(), live, sceneAt)}
+	p := past{records: r, of: r.parse(), job: r.status(r.parse(), live, sceneAt)}
+	p.job.SetConditions(sceneAt.now)
+	return p
 }
 
 // ran is a run of app-2's that took ten minutes.

@@ -79,6 +79,15 @@ func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 	})
 }
 
+// Zone is the job's time zone, or UTC if it names none that exists.
+func (j Job) Zone() *time.Location {
+	zone, err := j.Location()
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
 // Location loads the job's time zone. "Local" is refused: it differs between
 // machines. The error is a *FieldError.
 func (j Job) Location() (*time.Location, error) {

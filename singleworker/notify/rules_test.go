@@ -6,7 +6,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -75,24 +74,26 @@ func TestRulesOfJobsThatChange(t *testing.T) {
 		t.Errorf("%v is remembered of a job that names nobody", b.jobs)
 	}
 	b.take(submitted("report", map[string][]Kind{"dev": {Late}}))
-	b.begin([]admin.JobStatus{{Name: "report", State: admin.StateInvalid}}, noon) // its record cannot be read: what it said holds on
+	invalid := admin.JobStatus{Name: "report", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.Unreadable}}
+	invalid.SetConditions(noon)
+	b.begin([]admin.JobStatus{invalid}, noon) // its record cannot be read: what it said holds on
 	wantSaid(t, told(b), "dev: late report", "ops: late report")
 }
 
 // Each condition of the table that has a kind of notification is told when it begins and when it ends, and a job without an owner is not.
 func TestEveryConditionWithAKindIsTold(t *testing.T) {
 	t.Parallel()
-	for _, m := range words.Meanings() {
+	for _, m := range reason.Meanings() {
 		job := status("report", nil)
 		job.State = admin.State(m.State)
-		job.Reason.Code = reason.Code(m.Code)
+		job.Reason.Code = m.Code
 		switch m.Code {
-		case words.Late:
+		case reason.Late:
 			job.State, job.Overdue = admin.StateOwned, noon
-		case words.Hung:
+		case reason.Hung:
 			job.State, job.Hung = admin.StateOwned, &admin.Hung{RunID: "a", Since: noon}
 		default:
-			if m.Severity != words.Broken {
+			if m.Severity != reason.Broken {
 				continue
 			}
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -51,15 +51,15 @@ func (b *book) stands(job admin.JobStatus, now time.Time) {
 // judge begins and ends the episodes that are states: those of the conditions that are told from their first moment to their last.
 func (b *book) judge(job admin.JobStatus, now time.Time) {
 	lasting := make(map[Kind]failure)
-	for _, c := range words.Conditions(job, now) {
+	for _, c := range job.Conditions {
 		if c.Notify == "" {
 			continue
 		}
 		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
-		if c.Code == words.Late {
+		if c.Code == reason.Late {
 			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)
 		}
-		if c.Code == words.Hung {
+		if c.Code == reason.Hung {
 			f.ID, f.Text = firstLine(job.Hung.RunID), "running since "+plain.Absolute(job.Hung.Since, time.UTC)
 			if job.LastRun != nil {
 				f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)

@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 // stand is the event of a job of which something else is wrong than before.
 func stand(job admin.JobStatus, at time.Time, gone ...string) admin.Event {
+	job.SetConditions(at)
 	return admin.Event{Kind: admin.EventJobTrouble, Job: job.Name, At: at, Status: &job, Gone: gone}
 }
 
@@ -38,9 +40,9 @@ func TestLateJobs(t *testing.T) {
 	wantSaid(t, tellOps(b), "report[0] failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
 	wantSaid(t, told(admin.JobStatus{Name: "report"}, "report[0]", "report[1]"),
 		"report[0] was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC", "report[1] was canceled, since 2026-11-22 12:00:00 UTC")
-	parts.State = admin.StateInvalid
+	parts.State, parts.Reason = admin.StateInvalid, reason.Reason{Code: reason.Denied}
 	wantSaid(t, told(parts), "report late", "report[1] late, since 2026-11-22 12:00:00 UTC")
-	parts.State = admin.StateOwned
+	parts.State, parts.Reason = admin.StateOwned, reason.Reason{}
 	wantSaid(t, told(parts), "report is no longer late") // its second shard is
 }
 
@@ -57,10 +59,14 @@ func TestTermBeginsWithTheJobsAsTheyAre(t *testing.T) {
 	}
 	tellOps(b)
 	next := restarted(t, b)
-	next.begin([]admin.JobStatus{
+	jobs := []admin.JobStatus{
 		{Name: "well"}, {Name: "late", Overdue: noon}, {Name: "new", Overdue: noon},
 		{Name: "shard", Slots: []admin.JobStatus{{Name: "shard[0]", Overdue: noon}}},
-	}, noon.Add(time.Hour))
+	}
+	for i := range jobs {
+		jobs[i].SetConditions(noon)
+	}
+	next.begin(jobs, noon.Add(time.Hour))
 	wantSaid(t, tellOps(next),
 		"gone was canceled, since 2026-11-22 12:00:00 UTC", "new late, since 2026-11-22 12:00:00 UTC",
 		"shard[1] was canceled, since 2026-11-22 12:00:00 UTC", "well is no longer late, since 2026-11-22 12:00:00 UTC")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
@@ -21,7 +22,7 @@ type problem struct {
 	Cause string
 	Try   string // the command that mends it, or tells more
 
-	severity words.Severity
+	severity reason.Severity
 	rank     int // within the severity: below 0 of jobs, whose problems come first
 }
 
@@ -33,7 +34,7 @@ const pausedLong = 24 * time.Hour
 
 // attention lists what is wrong with a group, the worst first.
 func attention(s *snapshot, now time.Time) []problem {
-	all := ailing(s.jobs, now)
+	all := ailing(s.jobs)
 	for _, i := range s.instances {
 		if p, wrong := unwell(i, now); wrong {
 			all = append(all, p)
@@ -47,17 +48,16 @@ func attention(s *snapshot, now time.Time) []problem {
 }
 
 // ailing are the jobs with which something is wrong, as the first of their conditions says.
-func ailing(jobs []admin.JobStatus, now time.Time) (all []problem) {
-	meanings := words.Meanings()
+func ailing(jobs []admin.JobStatus) (all []problem) {
+	meanings := reason.Meanings()
 	for _, job := range jobs {
-		found := words.Conditions(job, now)
-		if len(found) == 0 || found[0].Severity == words.Fine {
+		if len(job.Conditions) == 0 || job.Conditions[0].Severity == reason.Fine {
 			continue
 		}
-		first := found[0]
+		first := job.Conditions[0]
 		all = append(all, problem{
-			Kind: first.Word, Means: first.Sentence, What: words.Name(job), Link: jobLink(job.Name), Cause: words.Line(found), Try: first.Remedy,
-			severity: first.Severity, rank: slices.IndexFunc(meanings, func(m words.Meaning) bool { return m.Word == first.Word }) - len(meanings),
+			Kind: first.Word, Means: first.Sentence, What: words.Name(job), Link: jobLink(job.Name), Cause: words.Cause(job), Try: first.Remedy,
+			severity: first.Severity, rank: slices.IndexFunc(meanings, func(m reason.Meaning) bool { return m.Word == first.Word }) - len(meanings),
 		})
 	}
 	return all
@@ -66,7 +66,7 @@ func ailing(jobs []admin.JobStatus, now time.Time) (all []problem) {
 // unwell says what is wrong with an instance.
 func unwell(i admin.Instance, now time.Time) (problem, bool) {
 	id := plain.Quoted(i.ID)
-	p := problem{What: i.ID, Link: instanceLink(i.ID), Cause: strings.Join(words.Notes(i, now), "; "), severity: words.Warning}
+	p := problem{What: i.ID, Link: instanceLink(i.ID), Cause: strings.Join(words.Notes(i, now), "; "), severity: reason.Warning}
 	switch {
 	case i.State == admin.InstanceWrongClock, words.ClockNote(i) != "":
 		p.Kind, p.Try = "wrong clock", "swctl instances show "+id
@@ -100,7 +100,7 @@ func gone(s *snapshot) []problem {
 	var all []problem
 	for id, n := range owned {
 		all = append(all, problem{
-			Kind: "gone", What: id, Link: instanceLink(id), Try: "swctl instances", severity: words.Warning, rank: slices.Index(kinds, "gone"),
+			Kind: "gone", What: id, Link: instanceLink(id), Try: "swctl instances", severity: reason.Warning, rank: slices.Index(kinds, "gone"),
 			Cause: fmt.Sprintf("it is not running, and still owns %s on record; others take over within a session timeout", counted(n, "job")),
 		})
 	}

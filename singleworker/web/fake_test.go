@@ -110,14 +110,26 @@ func (f *fake) count(call string) int {
 }
 
 func (f *fake) List(ctx context.Context) ([]admin.JobStatus, error) {
-	return f.jobs, f.begin(ctx, "List")
+	now, _, _ := f.Clock()
+	return judged(f.jobs, now), f.begin(ctx, "List")
+}
+
+// judged are jobs as they are read at that time.
+func judged(jobs []admin.JobStatus, now time.Time) []admin.JobStatus {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Slots = slices.Clone(jobs[i].Slots)
+		jobs[i].SetConditions(now)
+	}
+	return jobs
 }
 
 func (f *fake) Get(ctx context.Context, name string) (admin.JobStatus, error) {
 	if err := f.begin(ctx, "Get"); err != nil {
 		return admin.JobStatus{}, err
 	}
-	for _, job := range f.jobs {
+	now, _, _ := f.Clock()
+	for _, job := range judged(f.jobs, now) {
 		slots := append([]admin.JobStatus{job}, job.Slots...)
 		if i := slices.IndexFunc(slots, func(s admin.JobStatus) bool { return s.Name == name }); i >= 0 {
 			return slots[i], nil

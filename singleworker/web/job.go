@@ -63,7 +63,7 @@ type entryRow struct {
 }
 
 func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
-	zone := words.Zone(of.Job)
+	zone := of.Job.Zone()
 	row := entryRow{Tick: stamp{e.Tick, now, zone}, On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "", ID: e.RunID}
 	row.State, row.Note = words.Logged(e, zone, now)
 	if e.Slot != of.Name {
@@ -161,7 +161,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 		b.Log = logBodyOf(all, log, now)
 	}
 	if o := d.status.Owner; o != nil {
-		b.OwnerSince = stamp{o.Since, now, words.Zone(d.status.Job)}
+		b.OwnerSince = stamp{o.Since, now, d.status.Job.Zone()}
 	}
 	for _, slot := range d.status.Slots[:min(len(d.status.Slots), perPage)] {
 		b.Slots = append(b.Slots, rowOf(slot, now))
@@ -210,7 +210,7 @@ func (b *jobBody) ticks(j job.Job, now time.Time) {
 	if err != nil {
 		return
 	}
-	zone := words.Zone(j)
+	zone := j.Zone()
 	b.OneZone = zone.String() == time.UTC.String()
 	for _, tick := range api.TicksOf(schedule, now, most) {
 		b.Ticks = append(b.Ticks, tickRow{stamp{tick.Tick, now, zone}, stamp{tick.Tick, now, time.UTC}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
@@ -60,7 +61,7 @@ type jobRow struct {
 func rowOf(job admin.JobStatus, now time.Time) jobRow {
 	row := jobRow{
 		Name: words.Name(job), Link: jobLink(job.Name), Schedule: job.Job.Schedule, Zone: job.Job.TimeZone, State: words.State(job),
-		Owner: words.Owner(job), Next: stamp{job.NextRun, now, words.Zone(job.Job)}, Cause: words.Cause(job, now),
+		Owner: words.Owner(job), Next: stamp{job.NextRun, now, job.Job.Zone()}, Cause: words.Cause(job),
 	}
 	switch {
 	case len(job.Slots) > 0:
@@ -72,7 +73,7 @@ func rowOf(job admin.JobStatus, now time.Time) jobRow {
 		row.OwnerLink = instanceLink(job.Owner.InstanceID)
 	}
 	if run := lastOf(job); run != nil {
-		row.LastState, row.LastAt = run.State, stamp{run.Tick, now, words.Zone(job.Job)}
+		row.LastState, row.LastAt = run.State, stamp{run.Tick, now, job.Job.Zone()}
 	}
 	return row
 }
@@ -103,7 +104,7 @@ func filterOf(r *http.Request) filter {
 
 // matches looks for the text in names, handlers, owners and labels.
 func (f filter) matches(job admin.JobStatus) bool {
-	if f.State != "" && words.State(job) != f.State && !(f.State == "failing" && words.Fails(job)) {
+	if _, fails := job.Condition(reason.Failing); f.State != "" && words.State(job) != f.State && !(f.State == "failing" && fails) {
 		return false
 	}
 	if f.Text == "" {

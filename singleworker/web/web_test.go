@@ -21,7 +21,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -101,7 +100,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := &snapshot{
-		jobs: []admin.JobStatus{
+		jobs: judged([]admin.JobStatus{
 			{Name: "1", State: admin.StateOwned, Paused: &admin.Pause{Since: now.Add(-25 * time.Hour)}, Failing: &admin.Failing{Runs: 1}},
 			{Name: "2", State: admin.StateOwned, Overrun: now.Add(-time.Minute)},
 			{Name: "3", State: admin.StateOwned, Failing: &admin.Failing{Runs: 1}, Overrun: now.Add(-time.Minute)},
@@ -110,12 +109,12 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 			{Name: "6", State: admin.StateOwned, Overdue: now.Add(-time.Hour), Hung: &admin.Hung{Since: now.Add(-time.Hour)}},
 			{Name: "fine", State: admin.StateOwned, Resizing: &admin.Resizing{}},
 			{Name: "meant", State: admin.StateOwned, Paused: &admin.Pause{Since: now}, Failing: &admin.Failing{Runs: 1}},
-			{Name: "done", State: admin.StateDone, DoneAt: now, Failing: &admin.Failing{Runs: 1}},
+			{Name: "done", State: admin.StateDone, Reason: reason.Reason{Code: reason.Done}, DoneAt: now, Failing: &admin.Failing{Runs: 1}},
 			{Name: "7", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Waiting}, Overdue: now},
 			{Name: "8", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.AllFull}},
-			{Name: "9", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Nowhere}},
+			{Name: "9", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Unlisted}},
 			{Name: "A", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadSpec}},
-		},
+		}, now),
 		instances: []admin.Instance{{ID: "app-1", State: admin.InstanceWrongClock}, {ID: "app-2", State: admin.InstanceNone}},
 	}
 	var got, kinds []string
@@ -130,8 +129,8 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
-	for _, m := range words.Meanings() {
-		if m.Severity != words.Fine && !slices.Contains(kinds, m.Word) {
+	for _, m := range reason.Meanings() {
+		if m.Severity != reason.Fine && !slices.Contains(kinds, m.Word) {
 			t.Errorf("%s: no problem is %q", m.Code, m.Word)
 		}
 	}

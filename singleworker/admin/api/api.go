@@ -2,7 +2,7 @@
 // or an HTTP API of your own. Most of what is in them are types of package admin, which have
 // their JSON names.
 //
-// Names are a contract: fields are added, never renamed or removed. Times are RFC 3339 in
+// Names are a contract: fields are added, never renamed or removed; codes are added, too. Times are RFC 3339 in
 // UTC. What is not known is absent or null. Items are never null.
 package api
 

@@ -37,6 +37,7 @@ func TestDocumentsGolden(t *testing.T) {
 		Resizing: &admin.Resizing{From: 2, To: 3, Until: at, WaitsFor: []string{"nightly[0]"}},
 		Slots:    []admin.JobStatus{{Name: "nightly[0]", Job: described, Shard: &admin.Shard{Total: 2, Parameter: "north"}, State: admin.StateUnowned}},
 	}
+	status.SetConditions(at.Add(time.Minute))
 	order := admin.Order{InstanceID: "app-3", Incarnation: "i3", By: "alice", Reason: "disk", At: at}
 	instance := admin.Instance{
 		ID: "app-2", Incarnation: "i2", Host: "db8", PID: 17, StartedAt: at, Version: "v0.3.0", Owned: 1, MaxSlots: 20, Weight: 2,

@@ -1,5 +1,5 @@
-// Package reason says why a job has no owner, or cannot run: a code and facts for programs, and a
-// sentence for people.
+// Package reason says why a job does not run as it should: of one that has no owner, or cannot run, a code and facts for programs, and a
+// sentence for people; and of all that can be wrong with a job, what it means, how urgent it is, and which command mends it.
 package reason
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Code is the kind of a Reason. Programs may meet codes that they do not know: more are added.
+// Code is the kind of a Reason, or of a Condition. Programs may meet codes that they do not know: more are added.
 type Code string
 
-// The codes, with the fields of Reason that each has.
+// The codes of a Reason, with the fields that each has.
 const (
 	Canceling    Code = "canceling"     // the job is being deleted in several steps
 	NewerVersion Code = "newer_version" // a newer version wrote one of its records: Error
@@ -24,6 +24,7 @@ const (
 	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
 	AllClosed    Code = "all_closed"    // the live instances with its handler take no jobs: Handler, Instances
 	Nowhere      Code = "nowhere"       // the live instances with its handler may not run it: Handler, Instances, each with its Why
+	Unlisted     Code = "unlisted"      // as Nowhere, of a job that requires no label
 	AllFull      Code = "all_full"      // those that take jobs own as many as they may: Handler, Instances
 	OwnerGone    Code = "owner_gone"    // its owner has died: Owner, Instances that can take over
 	Offered      Code = "offered"       // it was offered to an instance: Instances
@@ -32,6 +33,18 @@ const (
 	Absent       Code = "absent"        // of a job that runs on every instance: this one does not live, or may not run it: Instances
 	SomeShards   Code = "some_shards"   // of a job with shards, some have no owner: Shards, Of, First, Why
 	Sentence     Code = "sentence"      // decoded from JSON, which has no facts: Error
+)
+
+// The codes of conditions that are no Reason.
+const (
+	LongPaused Code = "long_paused" // Paused for more than a day
+	Paused     Code = "paused"
+	Late       Code = "late"
+	Ahead      Code = "ahead"
+	Hung       Code = "hung"
+	Failing    Code = "failing"
+	Overrun    Code = "overrun"
+	Resizing   Code = "resizing"
 )
 
 // Reason is why a job, or a shard, is not owned. The zero value says that it is.
@@ -92,7 +105,7 @@ func (r Reason) String() string {
 		return fmt.Sprintf("no live instance has %s (last seen on %s)", r.handler(), list(r.Instances, Instance.id, ", "))
 	case AllClosed:
 		return fmt.Sprintf("every instance with %s is closed: %s", r.handler(), list(r.Instances, Instance.obstacle, ", "))
-	case Nowhere:
+	case Nowhere, Unlisted:
 		return fmt.Sprintf("no instance with %s may run it: %s", r.handler(), list(r.Instances, Instance.obstacle, ", "))
 	case AllFull:
 		text := fmt.Sprintf("every instance with %s is full: %s; start another, or raise MaxSlots",
@@ -116,6 +129,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
+	case LongPaused, Paused, Late, Ahead, Hung, Failing, Overrun, Resizing: // a job that has an owner may have them
 	}
 	return string(r.Code)
 }

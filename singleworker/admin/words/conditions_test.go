@@ -1,6 +1,9 @@
 package words
 
 import (
+	"encoding/json"
+	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,38 +18,39 @@ import (
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // statuses has a status for each code, in which nothing else is wrong, with the STATE that it is listed with.
-func statuses() map[Code]admin.JobStatus {
-	all := make(map[Code]admin.JobStatus)
-	of := func(code Code, state admin.State, change func(job *admin.JobStatus)) {
+func statuses() map[reason.Code]admin.JobStatus {
+	all := make(map[reason.Code]admin.JobStatus)
+	of := func(code reason.Code, state admin.State, change func(job *admin.JobStatus)) {
 		job := admin.JobStatus{Name: "report", State: state, Job: jobs.Job{Name: "report", Require: map[string]string{"zone": "a"}}}
-		job.Reason = reason.Reason{Code: reason.Code(code), Error: "why", Instances: []reason.Instance{{ID: "app-1"}}}
+		job.Reason = reason.Reason{Code: code, Error: "why", Instances: []reason.Instance{{ID: "app-1"}}}
 		if state == admin.StateOwned {
 			job.Reason = reason.Reason{}
 		}
 		if change != nil {
 			change(&job)
 		}
+		job.SetConditions(noon)
 		all[code] = job
 	}
 	for _, code := range []reason.Code{reason.NewerVersion, reason.Unreadable, reason.Denied, reason.BadName, reason.BadSpec} {
-		of(Code(code), admin.StateInvalid, nil)
+		of(code, admin.StateInvalid, nil)
 	}
 	for _, code := range []reason.Code{
 		reason.NoHandler, reason.HandlerGone, reason.AllClosed, reason.Nowhere, reason.AllFull, reason.OwnerGone, reason.Offered, reason.Waiting, reason.Absent,
 	} {
-		of(Code(code), admin.StateUnowned, nil)
+		of(code, admin.StateUnowned, nil)
 	}
-	of(Unlisted, admin.StateUnowned, func(job *admin.JobStatus) { job.Reason.Code, job.Job.Require = reason.Nowhere, nil })
-	of(Code(reason.Canceling), admin.StateCanceled, nil)
-	of(Code(reason.Done), admin.StateDone, func(job *admin.JobStatus) { job.DoneAt = noon })
-	of(LongPaused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon.Add(-25 * time.Hour)} })
-	of(Paused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon} })
-	of(Late, admin.StateOwned, func(job *admin.JobStatus) { job.Overdue = noon.Add(-time.Hour) })
-	of(Ahead, admin.StateOwned, func(job *admin.JobStatus) { job.Watermark = noon.Add(time.Hour) })
-	of(Hung, admin.StateOwned, func(job *admin.JobStatus) { job.Hung = &admin.Hung{Since: noon.Add(-time.Hour)} })
-	of(Failing, admin.StateOwned, func(job *admin.JobStatus) { job.Failing = &admin.Failing{Runs: 7, Since: noon.Add(-time.Hour)} })
-	of(Overrun, admin.StateOwned, func(job *admin.JobStatus) { job.Overrun = noon.Add(-time.Hour) })
-	of(Resizing, admin.StateOwned, func(job *admin.JobStatus) { job.Resizing = &admin.Resizing{From: 1, To: 2} })
+	of(reason.Unlisted, admin.StateUnowned, func(job *admin.JobStatus) { job.Job.Require = nil })
+	of(reason.Canceling, admin.StateCanceled, nil)
+	of(reason.Done, admin.StateDone, func(job *admin.JobStatus) { job.DoneAt = noon })
+	of(reason.LongPaused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon.Add(-25 * time.Hour)} })
+	of(reason.Paused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon} })
+	of(reason.Late, admin.StateOwned, func(job *admin.JobStatus) { job.Overdue = noon.Add(-time.Hour) })
+	of(reason.Ahead, admin.StateOwned, func(job *admin.JobStatus) { job.Watermark = noon.Add(time.Hour) })
+	of(reason.Hung, admin.StateOwned, func(job *admin.JobStatus) { job.Hung = &admin.Hung{Since: noon.Add(-time.Hour)} })
+	of(reason.Failing, admin.StateOwned, func(job *admin.JobStatus) { job.Failing = &admin.Failing{Runs: 7, Since: noon.Add(-time.Hour)} })
+	of(reason.Overrun, admin.StateOwned, func(job *admin.JobStatus) { job.Overrun = noon.Add(-time.Hour) })
+	of(reason.Resizing, admin.StateOwned, func(job *admin.JobStatus) { job.Resizing = &admin.Resizing{From: 1, To: 2} })
 	return all
 }
 
@@ -54,19 +58,19 @@ func statuses() map[Code]admin.JobStatus {
 func TestEveryCondition(t *testing.T) {
 	t.Parallel()
 	all := statuses()
-	for _, m := range Meanings() {
+	for _, m := range reason.Meanings() {
 		job, known := all[m.Code]
 		if !known {
 			t.Errorf("%s: no status has it", m.Code)
 			continue
 		}
-		found := Conditions(job, noon)
+		found := job.Conditions
 		if len(found) != 1 || found[0].Code != m.Code {
 			t.Errorf("%s: %+v", m.Code, found)
 			continue
 		}
 		if c := found[0]; c.Detail == "" || strings.Contains(c.Detail, "\n") || c.Word == "" || c.Title == "" || c.Sentence == "" || strings.HasSuffix(c.Sentence, ".") ||
-			!strings.HasPrefix(c.Remedy, "swctl ") || strings.Contains(c.Remedy, " NAME") || Cause(job, noon) != c.String() {
+			!strings.HasPrefix(c.Remedy, "swctl ") || strings.Contains(c.Remedy, " NAME") || Cause(job) != c.Detail {
 			t.Errorf("%s: %+v", m.Code, c)
 		}
 		want := m.State
@@ -76,12 +80,14 @@ func TestEveryCondition(t *testing.T) {
 		if got := State(job); got != want || !slices.Contains(States(), got) {
 			t.Errorf("%s: STATE %s, want %s", m.Code, got, want)
 		}
-		if owned := job.State == admin.StateOwned; owned && m.Severity == Broken || !owned && m.State != string(job.State) {
+		if owned := job.State == admin.StateOwned; owned && m.Severity == reason.Broken || !owned && m.State != string(job.State) {
 			t.Errorf("%s: severity %d, state %s", m.Code, m.Severity, m.State)
 		}
 	}
-	if well := (admin.JobStatus{State: admin.StateOwned}); len(Meanings()) != len(all) || Conditions(well, noon) != nil || State(well) != "owned" {
-		t.Errorf("%d codes, %d statuses; a job that is well: %+v", len(Meanings()), len(all), Conditions(well, noon))
+	well := admin.JobStatus{State: admin.StateOwned}
+	well.SetConditions(noon)
+	if len(reason.Meanings()) != len(all) || well.Conditions != nil || State(well) != "owned" {
+		t.Errorf("%d codes, %d statuses; a job that is well: %+v", len(reason.Meanings()), len(all), well.Conditions)
 	}
 }
 
@@ -95,10 +101,11 @@ func TestOrderOfConditions(t *testing.T) {
 		Paused: &admin.Pause{Since: noon}, Overdue: noon.Add(-time.Hour), Watermark: noon.Add(time.Hour), Hung: &admin.Hung{Since: noon.Add(-time.Hour)},
 		Overrun: noon.Add(-time.Minute), Resizing: &admin.Resizing{From: 1, To: 2}, Failing: &admin.Failing{Runs: 1},
 	}
-	want := []Code{Code(reason.AllClosed), Paused, Late, Ahead, Hung, Failing, Overrun, Resizing}
+	want := []reason.Code{reason.AllClosed, reason.Paused, reason.Late, reason.Ahead, reason.Hung, reason.Failing, reason.Overrun, reason.Resizing}
 	for _, state := range []string{"unowned", "paused", "late", "hung", "resizing"} {
-		var codes []Code
-		found := Conditions(job, noon)
+		var codes []reason.Code
+		job.SetConditions(noon)
+		found := job.Conditions
 		for _, c := range found {
 			codes = append(codes, c.Code)
 		}
@@ -121,16 +128,33 @@ func TestOrderOfConditions(t *testing.T) {
 	}
 }
 
-// What was decoded from JSON has a sentence instead of a code, and no facts.
-func TestConditionsOfADecodedStatus(t *testing.T) {
+// The JSON of a status has its conditions with all that a program asks for, and a status that is decoded from it is as the first.
+func TestConditionsInJSON(t *testing.T) {
 	t.Parallel()
-	for state, want := range map[admin.State]Code{
-		admin.StateInvalid: Code(reason.Unreadable), admin.StateUnowned: Code(reason.Waiting), admin.StateDone: Code(reason.Done), admin.StateCanceled: Code(reason.Canceling),
-	} {
-		job := admin.JobStatus{State: state, Reason: reason.Reason{Code: reason.Sentence, Error: "why"}}
-		if found := Conditions(job, noon); len(found) != 1 || found[0].Code != want || State(job) != string(state) {
-			t.Errorf("%s: %+v, want %s", state, found, want)
+	for code, job := range statuses() {
+		text, err := json.Marshal(job)
+		if err != nil {
+			t.Fatal(err)
 		}
+		var fields struct{ Conditions []map[string]any }
+		var decoded admin.JobStatus
+		if err := errors.Join(json.Unmarshal(text, &fields), json.Unmarshal(text, &decoded)); err != nil {
+			t.Fatal(err)
+		}
+		c := job.Conditions[0]
+		want := map[string]any{"code": string(code), "severity": c.Severity.String(), "sentence": c.Sentence, "remedy": c.Remedy, "detail": c.Detail}
+		if !c.Since.IsZero() {
+			want["since"] = c.Since.Format(time.RFC3339)
+		}
+		if len(fields.Conditions) != 1 || !maps.Equal(fields.Conditions[0], want) {
+			t.Errorf("%v\nwant %v", fields.Conditions, want)
+		}
+		if !slices.Equal(decoded.Conditions, job.Conditions) || State(decoded) != State(job) || Cause(decoded) != Cause(job) {
+			t.Errorf("%s: %+v\nwant %+v", code, decoded.Conditions, job.Conditions)
+		}
+	}
+	if text, err := json.Marshal(admin.JobStatus{State: admin.StateOwned}); err != nil || strings.Contains(string(text), "conditions") {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 
@@ -146,7 +170,7 @@ func TestSymptomsOfJobs(t *testing.T) {
 		t.Fatal("OPERATE.md has no section on jobs that do not run")
 	}
 	section, _, _ = strings.Cut(section, "\n### ")
-	for _, m := range Meanings() {
+	for _, m := range reason.Meanings() {
 		state := m.State
 		if state == "" {
 			state = string(admin.StateOwned)

@@ -15,15 +15,6 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Zone is the time zone of a job; UTC when it names none that exists.
-func Zone(j jobs.Job) *time.Location {
-	zone, err := j.Location()
-	if err != nil {
-		return time.UTC
-	}
-	return zone
-}
-
 // Schedule says when a job runs: "every day at 02:00 Europe/Berlin"; "" if its schedule cannot be read.
 func Schedule(j jobs.Job) string {
 	schedule, err := j.ParseSchedule()
@@ -107,123 +98,32 @@ func Owners(shards []admin.JobStatus) string {
 
 // State is the state of a job, or the word of the first of its conditions that has one.
 func State(job admin.JobStatus) string {
-	for r := range conditions(&job, time.Time{}) { // none of the words depends on the time
-		if r.State != "" {
-			return r.State
+	for i := range job.Conditions {
+		if state := job.Conditions[i].State; state != "" {
+			return state
 		}
 	}
 	return string(job.State)
 }
 
-// Cause says why a job does not run as its schedule says: all of its conditions.
-func Cause(job admin.JobStatus, now time.Time) string { return Line(Conditions(job, now)) }
+// States lists all that State says.
+func States() []string {
+	all := []string{string(admin.StateOwned)}
+	for _, m := range reason.Meanings() {
+		if m.State != "" && !slices.Contains(all, m.State) {
+			all = append(all, m.State)
+		}
+	}
+	return all
+}
 
-// Line is conditions in one line.
-func Line(all []Condition) string {
-	parts := make([]string, len(all))
-	for i, c := range all {
-		parts[i] = c.String()
+// Cause says why a job does not run as its schedule says: all of its conditions, in one line.
+func Cause(job admin.JobStatus) string {
+	parts := make([]string, len(job.Conditions))
+	for i := range job.Conditions {
+		parts[i] = plain.FirstLine(job.Conditions[i].Detail)
 	}
 	return strings.Join(parts, "; ")
-}
-
-// removed is "done 3h ago, removed in 21h".
-func removed(job admin.JobStatus, now time.Time) string {
-	text := "done " + plain.Relative(job.DoneAt, now)
-	switch keep := job.Job.KeepDone; keep {
-	case jobs.KeepForever:
-		return text + ", kept until it is canceled"
-	default:
-		return text + ", removed " + plain.Relative(job.DoneAt.Add(keep), now)
-	}
-}
-
-// overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped"; of a run that hangs, the latter.
-func overrun(job admin.JobStatus, now time.Time) string {
-	what := "still running"
-	if run := job.LastRun; run != nil {
-		what += " after " + plain.Span(now.Sub(run.Started))
-	}
-	what += "; "
-	if job.Hung != nil {
-		what = ""
-	}
-	fate := "are skipped"
-	if job.Job.Overlap == jobs.OverlapQueue {
-		fate = "wait"
-	}
-	return fmt.Sprintf("%sticks since %s %s", what, plain.Absolute(job.Overrun, Zone(job.Job)), fate)
-}
-
-// hangs is "hangs: it has been running for 3h, and 95% of its runs took at most 2m".
-func hangs(h admin.Hung, now time.Time) string {
-	text := "hangs: it has been running for " + plain.Span(now.Sub(h.Since))
-	if h.UsualMillis > 0 {
-		text += ", and 95% of its runs took at most " + plain.Span(time.Duration(h.UsualMillis)*time.Millisecond)
-	}
-	return text
-}
-
-// Fails reports whether the last run of a job, or of one of its slots, failed.
-func Fails(job admin.JobStatus) bool {
-	worst, _ := failing(&job)
-	return worst != nil
-}
-
-// failing is the slot of a job with the most failures in a row, or nil, and how many slots fail.
-func failing(job *admin.JobStatus) (worst *admin.JobStatus, fail int) {
-	if job.Failing != nil {
-		return job, 1
-	}
-	for i := range job.Slots {
-		if slot := &job.Slots[i]; slot.Failing != nil {
-			fail++
-			if worst == nil || slot.Failing.Runs > worst.Failing.Runs {
-				worst = slot
-			}
-		}
-	}
-	return worst, fail
-}
-
-// failed is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no success on record", or
-// "2 of 4 shards fail; import[1] failed 7 times ...".
-func failed(job admin.JobStatus, now time.Time) (since time.Time, detail string) {
-	worst, fail := failing(&job)
-	times, success := "once", "no success on record"
-	if n := worst.Failing.Runs; n > 1 {
-		times = fmt.Sprintf("%d times in a row", n)
-	}
-	if worst.Failing.More {
-		times = "at least " + times
-	}
-	if ok := worst.Failing.OK; !ok.IsZero() {
-		success = "last success " + plain.Relative(ok, now)
-	}
-	text := "failed " + times + ", " + success
-	if len(job.Slots) > 0 {
-		what := "shards"
-		if Everywhere(job) {
-			what = "instances"
-		}
-		text = fmt.Sprintf("%d of %d %s fail; %s %s", fail, len(job.Slots), what, worst.Name, text)
-	}
-	return worst.Failing.Since, text
-}
-
-// Pause is "until 2026-11-22 09:00:00 CET (in 1d), by alice@host: why".
-func Pause(pause admin.Pause, zone *time.Location, now time.Time) string {
-	text := "until it is resumed"
-	if !pause.Until.IsZero() {
-		text = "until " + plain.Moment(pause.Until, now, zone)
-	}
-	if pause.By != "" {
-		text += ", by " + pause.By
-	}
-	if pause.Reason != "" {
-		text += ": " + pause.Reason
-	}
-	return text
 }
 
 // LastRun is "ok 8h ago" or "running 41s".

@@ -36,16 +36,20 @@ func TestHungRun(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	job := admin.JobStatus{Name: "report", State: admin.StateOwned, Hung: &admin.Hung{RunID: "a", Since: now.Add(-3 * time.Hour), UsualMillis: 120_000}}
 	const hangs = "hangs: it has been running for 3h, and 95% of its runs took at most 2m"
-	if state, cause := State(job), Cause(job, now); state != "hung" || cause != hangs {
-		t.Errorf("%s, %s; want hung, %s", state, cause, hangs)
-	}
-	job.Overrun = now.Add(-time.Hour)
-	if got, want := Cause(job, now), hangs+"; ticks since 2026-11-22 11:00:00 UTC are skipped"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	job.Hung.UsualMillis, job.Overrun = 0, time.Time{}
-	if got, want := Cause(job, now), "hangs: it has been running for 3h"; got != want {
-		t.Errorf("%s, want %s", got, want)
+	for _, row := range []struct {
+		usual   int64
+		overrun time.Time
+		want    string
+	}{
+		{120_000, time.Time{}, hangs},
+		{120_000, now.Add(-time.Hour), hangs + "; ticks since 2026-11-22 11:00:00 UTC are skipped"},
+		{0, time.Time{}, "hangs: it has been running for 3h"},
+	} {
+		job.Hung.UsualMillis, job.Overrun = row.usual, row.overrun
+		job.SetConditions(now)
+		if state, cause := State(job), Cause(job); state != "hung" || cause != row.want {
+			t.Errorf("%s, %s; want hung, %s", state, cause, row.want)
+		}
 	}
 	entry := admin.Entry{Run: admin.Run{RunID: "a", State: admin.RunRunning, InstanceID: "app-1", Started: job.Hung.Since, Attempt: 1}}
 	job.Owner = &admin.Owner{InstanceID: "app-1", Since: job.Hung.Since}

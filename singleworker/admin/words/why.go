@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 // Why says what became of the tick and why, who owns the job, and what comes next.
@@ -35,11 +36,7 @@ type writer struct {
 }
 
 func newWriter(x admin.Explanation) *writer {
-	zone, err := x.Job.Job.Location()
-	if err != nil {
-		zone = time.UTC
-	}
-	return &writer{Explanation: x, zone: zone}
+	return &writer{Explanation: x, zone: x.Job.Job.Zone()}
 }
 
 func (w *writer) sayf(format string, args ...any) {
@@ -114,8 +111,8 @@ func (w *writer) recorded(name string) {
 			last.InstanceID, w.at(last.Started), last.Attempt)
 	case last.State == admin.RunRunning:
 		w.sayf("%s has been running on %s since %s (attempt %d).", name, last.InstanceID, w.at(last.Started), last.Attempt)
-		if hung := w.Job.Hung; hung != nil && hung.RunID == last.RunID {
-			w.sayf("It %s.", hangs(*hung, w.At))
+		if hangs, is := w.Job.Condition(reason.Hung); is && w.Job.Hung.RunID == last.RunID {
+			w.sayf("It %s.", hangs.Detail)
 		}
 	case last.State == admin.RunUnknown:
 		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",
@@ -236,8 +233,9 @@ func (w *writer) isEarly(e admin.Entry) bool {
 	if e.State != admin.RunMissed || e.Reason == admin.ReasonScheduleChanged || o == nil || o.Token < e.Token {
 		return false
 	}
+	const skew = time.Minute // clocks differ by less
 	owned := o.Since.Before(w.Tick) && (o.Token > e.Token || e.Reason == admin.ReasonNoOwner)
-	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > clockSkew
+	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > skew
 }
 
 // runAt names the run that was in progress at a time.
@@ -384,9 +382,9 @@ func (w *writer) previousOwner(token int64) string {
 
 // next says what runs next.
 func (w *writer) next() {
-	if ahead := w.Job.Watermark; ahead.Sub(w.At) > clockSkew {
+	if _, ahead := w.Job.Condition(reason.Ahead); ahead {
 		w.sayf("All ticks up to %s are already accounted for, because a clock was wrong or someone edited the record: nothing runs before then. "+
-			"After that the job runs again. If that is too late, cancel it and submit it again, which loses its history.", w.at(ahead))
+			"After that the job runs again. If that is too late, cancel it and submit it again, which loses its history.", w.at(w.Job.Watermark))
 	}
 	if next := w.Job.NextRun; !next.IsZero() && !next.Equal(w.Tick) {
 		w.sayf("The next run is at %s.", w.at(next))

@@ -168,8 +168,8 @@ var forbidden = []arrow{
 		reason: "an operator reads and changes records; owning and running are up to instances",
 	},
 	{
-		from: "singleworker/admin/reason", to: []string{outside},
-		reason: "why a job is not owned is a value with a sentence; who finds out is package admin",
+		from: "singleworker/admin/reason", to: []string{outside}, but: []string{"singleworker/job"},
+		reason: "what is wrong with a job is a value with a sentence; who finds out is package admin",
 	},
 	{
 		from: "singleworker/admin/api", to: []string{"singleworker/internal/...", "cmd/..."}, tests: true,

@@ -362,7 +362,7 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("list", list, err)
 	good := false
 	for _, s := range list {
-		_, _, _, _ = words.State(s), words.Cause(s, time.Now()), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
+		_, _, _, _ = words.State(s), words.Cause(s), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
 		if s.Name == "good" {
 			good = s.State == admin.StateOwned && s.LastRun != nil && s.Overdue.IsZero()
 		}

@@ -263,6 +263,13 @@ func (f *fakeClient) begin(ctx context.Context, call string) error {
 // missing is admin's error for a job that is not there.
 func missing(doing string) error { return fmt.Errorf("%s: %w", doing, admin.ErrNotFound) }
 
+// judged is a job as it is read now.
+func judged(job admin.JobStatus) admin.JobStatus {
+	job.Slots = slices.Clone(job.Slots)
+	job.SetConditions(testNow)
+	return job
+}
+
 // find is a job, or a shard of it.
 func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
 	of, shard, sharded := job.SplitShard(name)
@@ -276,9 +283,9 @@ func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
 	case sharded && shard >= len(job.Slots):
 		return job, fmt.Errorf("%s: %w: %s has shards 0 to %d", doing, admin.ErrNoShard, of, len(job.Slots)-1)
 	case sharded:
-		return job.Slots[shard], nil
+		return judged(job.Slots[shard]), nil
 	}
-	return job, nil
+	return judged(job), nil
 }
 
 func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
@@ -533,7 +540,7 @@ func (f *fakeClient) List(ctx context.Context) ([]admin.JobStatus, error) {
 	}
 	var jobs []admin.JobStatus
 	for _, name := range slices.Sorted(maps.Keys(f.jobs)) {
-		jobs = append(jobs, f.jobs[name])
+		jobs = append(jobs, judged(f.jobs[name]))
 	}
 	return jobs, nil
 }

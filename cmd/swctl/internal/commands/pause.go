@@ -10,7 +10,6 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -69,7 +68,7 @@ func pause(ctx context.Context, c *call) error {
 	return c.eachNamed(ctx, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		if until.Given() {
 			var err error
-			if opts.Until, err = until.In(words.Zone(status.Job), c.now()); err != nil {
+			if opts.Until, err = until.In(status.Job.Zone(), c.now()); err != nil {
 				return admin.PauseResult{}, err
 			}
 		}

@@ -26,13 +26,14 @@ func watched() []admin.Event {
 	}
 	begun := entries[1]
 	begun.State, begun.Ended, begun.Error = admin.RunRunning, time.Time{}, ""
+	late := judged(admin.JobStatus{Name: "nightly", State: admin.StateOwned, Overdue: testNow.Add(-time.Hour)})
 	return []admin.Event{
 		at(admin.EventWatching, admin.Event{}),
 		at(admin.EventJobSubmitted, admin.Event{Job: "nightly"}),
 		at(admin.EventJobChanged, admin.Event{Job: "nightly", Version: 3, Paused: true, Unseen: 2}),
 		at(admin.EventJobOwned, admin.Event{Job: "nightly", Owner: &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: testNow}, Previous: "app-1", Unseen: 1}),
 		at(admin.EventJobUnowned, admin.Event{Job: "nightly", Previous: "app-2"}),
-		at(admin.EventJobTrouble, admin.Event{Job: "nightly", Status: &admin.JobStatus{Name: "nightly", State: admin.StateOwned, Overdue: testNow.Add(-time.Hour)}}),
+		at(admin.EventJobTrouble, admin.Event{Job: "nightly", Status: &late}),
 		at(admin.EventJobTrouble, admin.Event{Job: "nightly", Status: &admin.JobStatus{Name: "nightly", State: admin.StateOwned}, Gone: []string{"nightly[1]"}}),
 		at(admin.EventRunBegun, admin.Event{Job: "nightly", Entry: &begun}),
 		at(admin.EventRunEnded, admin.Event{Job: "nightly", Entry: &entries[1], Repeated: true}),

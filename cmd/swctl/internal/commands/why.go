@@ -52,7 +52,7 @@ func why(ctx context.Context, c *call) error {
 			if err != nil {
 				return err
 			}
-			if asked, err = at.In(words.Zone(job.Job), c.now()); err != nil {
+			if asked, err = at.In(job.Job.Zone(), c.now()); err != nil {
 				return err
 			}
 		}

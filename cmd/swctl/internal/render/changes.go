@@ -9,14 +9,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Changed says what was done to a job, or would be, and what differs. Owner is who owns it now.
 func (p Page) Changed(change api.Change, owner string) {
 	job, outcome := change.Job, string(change.Outcome)
-	next := p.moment(job.NextRun, words.Zone(job.Job))
+	next := p.moment(job.NextRun, job.Job.Zone())
 	switch {
 	case change.DryRun && change.Outcome == admin.OutcomeUnchanged:
 		p.linef("would leave %s unchanged  next %s", job.Name, next)
@@ -70,20 +69,20 @@ func (p Page) stillRuns(job admin.JobStatus, shards, run string) {
 	case len(job.Slots) > 0:
 		p.linef("  %s: %d", shards, n)
 	default:
-		p.linef("  its run of %s on %s %s", plain.Absolute(job.LastRun.Tick, words.Zone(job.Job)), job.LastRun.InstanceID, run)
+		p.linef("  its run of %s on %s %s", plain.Absolute(job.LastRun.Tick, job.Job.Zone()), job.LastRun.InstanceID, run)
 	}
 }
 
 // Paused says which jobs were paused or resumed.
 func (p Page) Paused(results []api.Paused) {
 	for _, r := range results {
-		zone := words.Zone(r.Job.Job)
+		zone := r.Job.Job.Zone()
 		next := p.moment(r.Job.NextRun, zone)
 		switch {
 		case r.Pause == nil:
 			p.linef("%s %s: it is not paused  next %s", r.Outcome, r.Job.Name, next)
 		case r.Job.Paused != nil:
-			p.linef("%s %s %s  next %s", r.Outcome, r.Job.Name, words.Pause(*r.Pause, zone, p.Now), next)
+			p.linef("%s %s %s  next %s", r.Outcome, r.Job.Name, r.Pause.Words(zone, p.Now), next)
 			p.stillRuns(r.Job, "shards that continue to run", "continues")
 		default:
 			p.linef("%s %s; %s  next %s", r.Outcome, r.Job.Name, missed(r.PauseResult), next)

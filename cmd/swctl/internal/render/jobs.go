@@ -7,13 +7,14 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Jobs is a table with a row for each job; it has a column of reasons only if a job has one.
 func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 	header := []string{"NAME", "SCHEDULE", "ZONE", "STATE", "OWNER", "LAST", "NEXT"}
-	reasons := slices.ContainsFunc(jobs, func(job admin.JobStatus) bool { return words.Cause(job, p.Now) != "" })
+	reasons := slices.ContainsFunc(jobs, func(job admin.JobStatus) bool { return len(job.Conditions) > 0 })
 	if reasons {
 		header = append(header, "REASON")
 	}
@@ -27,7 +28,7 @@ func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 		}
 		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.State(job), owner, last, plain.Relative(job.NextRun, p.Now)}
 		if reasons {
-			row = append(row, words.Cause(job, p.Now))
+			row = append(row, words.Cause(job))
 		}
 		t.Row(row...)
 	}
@@ -56,8 +57,7 @@ func (p Page) shards(job admin.JobStatus) {
 	if words.Everywhere(job) {
 		t.Row("INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
 		for _, slot := range job.Slots {
-			slot.Paused = nil // all of them are, and it is said above
-			columns := p.slot(slot)
+			columns := p.slot(unpaused(slot))
 			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
 		}
 		t.Write(p.Out, "  ")
@@ -65,16 +65,23 @@ func (p Page) shards(job admin.JobStatus) {
 	}
 	t.Row("SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
 	for _, slot := range job.Slots {
-		slot.Paused = nil // all of them are, and it is said above
-		t.Row(append([]string{strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter}, p.slot(slot)...)...)
+		t.Row(append([]string{strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter}, p.slot(unpaused(slot))...)...)
 	}
 	t.Write(p.Out, "  ")
+}
+
+// unpaused leaves out of a slot that it is paused: all of them are, and it is said above.
+func unpaused(slot admin.JobStatus) admin.JobStatus {
+	slot.Conditions = slices.DeleteFunc(slices.Clone(slot.Conditions), func(c reason.Condition) bool {
+		return c.Code == reason.Paused || c.Code == reason.LongPaused
+	})
+	return slot
 }
 
 // slot is the end of a wide row.
 func (p Page) slot(slot admin.JobStatus) []string {
 	owner, since, token := p.owner(slot)
-	return []string{words.State(slot), owner, since, token, words.LastRun(slot.LastRun, p.Now), plain.Relative(slot.NextRun, p.Now), words.Cause(slot, p.Now)}
+	return []string{words.State(slot), owner, since, token, words.LastRun(slot.LastRun, p.Now), plain.Relative(slot.NextRun, p.Now), words.Cause(slot)}
 }
 
 // owner is who owns a job, or a shard, since when and with which token.

@@ -16,7 +16,7 @@ func TestJobsThatAreDone(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)
 	for keep, want := range map[time.Duration]string{
-		24 * time.Hour: "done 3h ago, removed in 21h", job.KeepForever: "done 3h ago, kept until it is canceled",
+		24 * time.Hour: "3h ago, removed in 21h", job.KeepForever: "3h ago, kept until it is canceled",
 	} {
 		var out bytes.Buffer
 		p := Page{Out: &out, Now: now}
@@ -24,6 +24,7 @@ func TestJobsThatAreDone(t *testing.T) {
 			Name: "once", State: admin.StateDone, DoneAt: now.Add(-3 * time.Hour), Reason: reason.Reason{Code: reason.Done},
 			Job: job.Job{Name: "once", Schedule: "@at 2026-12-24T21:00:00Z", KeepDone: keep}.WithDefaults(),
 		}
+		one.SetConditions(now)
 		p.Jobs([]admin.JobStatus{one}, "")
 		p.Job(one, nil)
 		if strings.Count(out.String(), want) != 2 || strings.Contains(out.String(), one.Reason.String()) {
@@ -37,11 +38,9 @@ func TestRowsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	p := Page{Out: &out}
-	p.Jobs([]admin.JobStatus{
-		{Name: "lead", State: admin.StateOwned},
-		{Name: " lead", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadName, Error: "its name begins or ends with a blank"}},
-		{Name: "a\u202eb", State: admin.StateInvalid},
-	}, "")
+	lead := admin.JobStatus{Name: " lead", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadName, Error: "its name begins or ends with a blank"}}
+	lead.SetConditions(time.Time{})
+	p.Jobs([]admin.JobStatus{{Name: "lead", State: admin.StateOwned}, lead, {Name: "a\u202eb", State: admin.StateInvalid}}, "")
 	p.Instances([]admin.Instance{{ID: "ghost", State: admin.InstanceNone, Reason: "it is held by no session"}})
 	for _, want := range []string{"\nlead ", "\n\" lead\" ", "\n\"a\\u202eb\" ", "its name begins or ends with a blank", "none", "it is held by no session"} {
 		if !strings.Contains(out.String(), want) {

@@ -14,7 +14,7 @@ import (
 
 // History is a table of what became of ticks; it has a column of shards if the job has several.
 func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
-	zone := words.Zone(job.Job)
+	zone := job.Job.Zone()
 	t := &output.Table{}
 	header := historyHeader
 	shards := len(job.Slots) > 0 && !words.Everywhere(job)

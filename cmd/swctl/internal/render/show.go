@@ -25,7 +25,7 @@ func (p Page) field(label, text string) {
 
 // Job describes a job, or a shard, and the requests that are pending.
 func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
-	zone := words.Zone(job.Job)
+	zone := job.Job.Zone()
 	p.head(job, zone)
 	for _, line := range fields.Describe(job.Job) {
 		p.field(line.Title, line.Text)
@@ -89,8 +89,14 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Parameter", job.Shard.Parameter)
 	}
 	p.field("State", words.State(job))
-	for _, c := range words.Conditions(job, p.Now) {
-		p.condition(job, c, zone)
+	for _, c := range job.Conditions {
+		p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
+		if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {
+			p.field("  since", p.moment(c.Since, zone))
+		}
+	}
+	if job.Resizing != nil {
+		p.resizing(job, zone)
 	}
 	if !job.Waiting.IsZero() {
 		p.field("Waiting", "for BeforeTick, since "+p.moment(job.Waiting, zone))
@@ -98,23 +104,6 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
 			plain.Absolute(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
-	}
-}
-
-// condition says what is wrong with a job, with all that a line of a list has no room for.
-func (p Page) condition(job admin.JobStatus, c words.Condition, zone *time.Location) {
-	switch c.Title {
-	case "Reason":
-		p.field(c.Title, job.Reason.String())
-	case "Paused":
-		p.field(c.Title, c.Detail)
-		p.field("  since", p.moment(c.Since, zone))
-	case "Late":
-		p.field(c.Title, c.Detail+": that tick is neither claimed nor skipped")
-	case "Resizing":
-		p.field(c.Title, p.resizing(job, zone))
-	default:
-		p.field(c.Title, c.Detail)
 	}
 }
 
@@ -148,24 +137,26 @@ func (p Page) run(run *admin.Run, zone *time.Location) {
 }
 
 // resizing says of a change of the shards what it waits for, and why.
-func (p Page) resizing(job admin.JobStatus, zone *time.Location) string {
+func (p Page) resizing(job admin.JobStatus, zone *time.Location) {
 	r := job.Resizing
-	lines := []string{r.String()}
 	if !r.Until.IsZero() {
-		lines[0] += "; the last tick before it is " + plain.Absolute(r.Until, zone)
+		p.field("  last tick", plain.Absolute(r.Until, zone)+", of the shards as they are")
 	}
+	var lines []string
 	const most = 10
 	for _, slot := range words.Slots(job) {
 		if !slices.Contains(r.WaitsFor, slot.Name) {
 			continue
 		}
-		if len(lines) > most {
+		if len(lines) == most {
 			lines = append(lines, fmt.Sprintf("and %d more", len(r.WaitsFor)-most))
 			break
 		}
 		lines = append(lines, slot.Name+": "+p.unfinished(slot))
 	}
-	return strings.Join(lines, "\n")
+	if len(lines) > 0 {
+		p.field("  waits for", strings.Join(lines, "\n"))
+	}
 }
 
 // unfinished says why a change of the shards waits for this one.

@@ -1,0 +1,137 @@
+package reason
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Severity is how urgently somebody should look at a job.
+type Severity int
+
+// The severities. Fine is a condition that is meant, or that passes.
+const (
+	Fine    Severity = iota
+	Notice           // it may have been forgotten
+	Warning          // the job is owned, and does not run as it should
+	Broken           // nobody runs the job
+)
+
+var severities = []string{"fine", "notice", "warning", "broken"}
+
+var (
+	_ encoding.TextMarshaler   = Fine
+	_ encoding.TextUnmarshaler = (*Severity)(nil)
+)
+
+// String is "fine", "notice", "warning" or "broken".
+func (s Severity) String() string { return severities[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Severity) UnmarshalText(text []byte) error {
+	i := slices.Index(severities, string(text))
+	if i < 0 {
+		return fmt.Errorf("severity %q: unknown, want one of %q", text, severities)
+	}
+	*s = Severity(i)
+	return nil
+}
+
+// Meaning is what is to be said of a Code, of whatever job.
+type Meaning struct {
+	Code     Code     `json:"code"`
+	State    string   `json:"-"` // the STATE of the job; "" leaves that to the conditions that follow
+	Word     string   `json:"-"` // how a list of problems names it
+	Title    string   `json:"-"` // of its line in a description
+	Severity Severity `json:"severity"`
+	Sentence string   `json:"sentence"` // what it means, without a period
+	// Remedy is a command that mends it, or tells more. NAME in it is the job, and ID an instance. Other words in capitals are to be chosen.
+	Remedy string `json:"remedy"`
+	// Notify is the kind of notification that tells of it, from its first moment to its last; "" if none does.
+	Notify job.NotifyKind `json:"-"`
+}
+
+// Condition is what is wrong with a job, or worth knowing of it. Its Remedy names the job.
+type Condition struct {
+	Meaning
+
+	Since  time.Time `json:"since,omitzero"` // zero if the records do not tell
+	Detail string    `json:"detail"`         // of this job; may have several lines
+}
+
+// UnmarshalJSON knows of a code what JSON leaves out. Of one that this version does not know, that is "".
+func (c *Condition) UnmarshalJSON(text []byte) error {
+	type plain Condition
+	var decoded plain
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		return err
+	}
+	*c = Condition(decoded)
+	if m, known := Means(c.Code); known {
+		m.Severity, m.Sentence, m.Remedy = c.Severity, c.Sentence, c.Remedy
+		c.Meaning = m
+	}
+	return nil
+}
+
+// table has all that can be wrong with a job. The first that a job has says how it stands, because it explains or excuses those that follow: a job
+// without an owner is late, and one that is paused is meant not to run.
+var table = []Meaning{
+	invalid(Unreadable, "one of its records is no record, and nobody runs the job", "swctl repair NAME"),
+	invalid(NewerVersion, "a newer version wrote one of its records", "swctl show NAME"),
+	invalid(Denied, "one of its records may not be read with these credentials", "swctl show NAME --auth-file FILE"),
+	invalid(BadName, "somebody created its node manually, with a name that no job can have", "swctl list"),
+	invalid(BadSpec, "its spec can never run", "swctl submit NAME SCHEDULE --replace"),
+	unowned(NoHandler, nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
+	unowned(HandlerGone, nobody, "the instances that had its handler are gone", "swctl instances"),
+	unowned(AllClosed, nobody, "the instances with its handler take no jobs", "swctl instances enable ID"),
+	unowned(Nowhere, nobody, "each instance with its handler lacks a label that the job requires, is not one of its instances, or is disabled for it", "swctl set NAME --drop-require KEY"),
+	unowned(Unlisted, nobody, "each instance with its handler is not one of its instances, or is disabled for it", "swctl set NAME --instance ID"),
+	unowned(AllFull, "full", "each instance with its handler owns as many slots as its MaxSlots allows", "swctl instances"),
+	unowned(OwnerGone, "unowned", "a takeover is in progress", "swctl why NAME"),
+	unowned(Offered, "unowned", "it is being handed over", "swctl why NAME"),
+	unowned(Waiting, "unowned", "it is free, and the instances named are expected to take it", "swctl why NAME"),
+	{Code: Absent, State: "unowned", Word: "absent", Title: "Reason", Sentence: "an instance has left it of a job that runs on every instance", Remedy: "swctl instances"},
+	{Code: Canceling, State: "canceled", Word: "canceled", Title: "Reason", Sentence: "it is being deleted in several steps", Remedy: "swctl cancel NAME"},
+	{Code: Done, State: "done", Word: "done", Title: "Done", Sentence: "its only tick has run, or was skipped", Remedy: "swctl trigger NAME"},
+	{Code: LongPaused, State: "paused", Word: "long paused", Title: "Paused", Severity: Notice, Sentence: "somebody paused it more than a day ago", Remedy: "swctl resume NAME"},
+	{Code: Paused, State: "paused", Word: "paused", Title: "Paused", Sentence: "somebody paused it", Remedy: "swctl resume NAME"},
+	{
+		Code: Late, State: "late", Word: "late", Title: "Late", Severity: Warning, Notify: job.NotifyLate,
+		Sentence: "a tick is overdue by more than --alarm-after, and nobody ran or recorded it", Remedy: "swctl why NAME",
+	},
+	{Code: Ahead, Word: "late", Title: "Ahead", Severity: Warning, Sentence: "a clock that was wrong claimed ticks up to a time that is yet to come", Remedy: "swctl why NAME"},
+	{Code: Hung, State: "hung", Word: "hung", Title: "Hung", Severity: Warning, Notify: job.NotifyHung, Sentence: "a run takes so long that it seems to hang", Remedy: "swctl stop-run NAME"},
+	{Code: Failing, Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed"},
+	{Code: Overrun, Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME"},
+	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
+}
+
+// nobody is the word for jobs whose handler no instance has that may run them.
+const nobody = "nobody may run it"
+
+func invalid(code Code, sentence, remedy string) Meaning {
+	return Meaning{Code: code, State: "invalid", Word: "invalid", Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Notify: job.NotifyLate}
+}
+
+func unowned(code Code, word, sentence, remedy string) Meaning {
+	return Meaning{Code: code, State: "unowned", Word: word, Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy}
+}
+
+// Meanings lists what can be wrong with a job, in the order in which it has its conditions.
+func Meanings() []Meaning { return slices.Clone(table) }
+
+// Means is the Meaning of a code. Not all codes have one: that a job has shards without an owner means what the first of them lacks.
+func Means(code Code) (m Meaning, known bool) {
+	if i := slices.IndexFunc(table, func(m Meaning) bool { return m.Code == code }); i >= 0 {
+		return table[i], true
+	}
+	return Meaning{}, false
+}
