@@ -81,7 +81,7 @@ func TestPages(t *testing.T) {
 		s.wants("/job?name=nightly", "connection refused", "<pre>dial tcp: connection refused\nmain.report()</pre>", "3 ticks until 2000-01-01 09:00:00 CET",
 			"app-3 had not claimed it", "2000-01-02 10:00:00 CET", "2000-01-02 09:00:00 UTC", "run of nightly 1m ago by ann@ops again",
 			"name=nightly&amp;at=2000-01-01T09%3A00%3A00Z#why", "2 runs, median 40s, longest 40s", "<dt>time zone</dt><dd>Europe/Berlin</dd>",
-			"<dt>Schedule</dt><dd>every day at 10:00 Europe/Berlin</dd>")
+			"<dt>Schedule</dt><dd>every day at 10:00 Europe/Berlin</dd>", "Try: </span><code>swctl history nightly --failed</code>")
 		s.wants("/job?name=nightly&at=2000-01-01T09:00:00Z", "Why: the tick of 2000-01-01T09:00:00Z", "ran on app-2 from")
 		s.wants("/job?name=parts", "parts[1]")
 		s.wants("/instances", "app-9 is disabled 1h ago by bob@ops: disk", "1/20")

@@ -126,6 +126,19 @@ func Cause(job admin.JobStatus) string {
 	return strings.Join(parts, "; ")
 }
 
+// advice names the command for what is most wrong with a job, unless it is meant not to run. That swctl why tells more is not said by swctl why.
+func advice(job admin.JobStatus) []string {
+	for i, c := range job.Conditions {
+		switch {
+		case i == 0 && c.Severity == reason.Fine:
+			return nil
+		case c.Severity != reason.Fine && !strings.HasPrefix(c.Remedy, "swctl why "):
+			return []string{fmt.Sprintf("%s%s: try %s.", strings.ToUpper(c.Sentence[:1]), c.Sentence[1:], c.Remedy)}
+		}
+	}
+	return nil
+}
+
 // LastRun is "ok 8h ago" or "running 41s".
 func LastRun(run *admin.Run, now time.Time) string {
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-// Why says what became of the tick and why, who owns the job, and what comes next.
+// Why says what became of the tick and why, who owns the job, what comes next, and what to try if something is wrong.
 // Each ends with a period; none is multi-line, but what applications and operators wrote is
 // not escaped.
 func Why(x admin.Explanation) []string {
@@ -25,7 +25,7 @@ func Why(x admin.Explanation) []string {
 		w.owner()
 		w.next()
 	}
-	return w.sentences
+	return append(w.sentences, advice(x.Job)...)
 }
 
 type writer struct {

@@ -16,7 +16,8 @@ func (a *app) showCommand() *cmdline.Command {
 		Short: "show everything about one job",
 		Long: `Times are in the job's time zone. A job with shards has a row per shard; NAME[3] shows
 shard 3 only. One that runs on every instance has a row for each; NAME/ID shows one. Complete is the tick up to which all shards are done. While a change of the
-shards is in progress, Resizing says what it waits for.`,
+shards is in progress, Resizing says what it waits for. What is wrong with the job stands below
+its State: what that means, and a command to try.`,
 		Examples: `swctl show nightly
 swctl show 'import[3]'
 swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .shard.index'

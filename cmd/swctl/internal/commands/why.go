@@ -23,7 +23,8 @@ still in progress, the tick was missed. Everything is read from ZooKeeper; no in
 asked. --at explains the tick at that time, or the last one before it; the time that swctl
 history shows for a manual run means that run. Times are in the job's time zone. A job with
 shards, or one that runs on every instance, is summarized; NAME[3] explains shard 3, and
-NAME/ID what became of the tick on that instance.`,
+NAME/ID what became of the tick on that instance. If something is wrong with the job now, the last
+sentence names a command to try.`,
 		Examples: `swctl why nightly
 swctl why 'import[3]'
 swctl why flush-cache/app-1

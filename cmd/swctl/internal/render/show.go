@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
@@ -93,6 +94,12 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
 		if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {
 			p.field("  since", p.moment(c.Since, zone))
+		}
+		if c.Severity != reason.Fine {
+			p.field("  means", c.Sentence)
+			if c.Remedy != "swctl show "+plain.Quoted(job.Name) {
+				p.field("  try", c.Remedy)
+			}
 		}
 	}
 	if job.Resizing != nil {
