@@ -11,10 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const (
-	pausedLong = 24 * time.Hour // a pause of that length may have been forgotten
-	clockSkew  = time.Minute    // how far in the future a claimed tick may be because clocks differ
-)
+// clockSkew is how far in the future a claimed tick may be because clocks differ.
+const clockSkew = time.Minute
 
 // SetConditions finds out Conditions, and those of its Slots, by the other fields, at that time of the group. A status that was read has them. It is for
 // a status that a program has kept for long, or made itself.
@@ -41,7 +39,7 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 		add(standing.Code, time.Time{}, s.Reason.String())
 	}
 	switch p := s.Paused; {
-	case p != nil && now.Sub(p.Since) > pausedLong:
+	case p != nil && now.Sub(p.Since) > reason.Forgotten:
 		add(reason.LongPaused, p.Since, "paused "+p.Words(s.Job.Zone(), now))
 	case p != nil:
 		add(reason.Paused, p.Since, "paused "+p.Words(s.Job.Zone(), now))

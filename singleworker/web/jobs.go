@@ -61,7 +61,7 @@ type jobRow struct {
 func rowOf(job admin.JobStatus, now time.Time) jobRow {
 	row := jobRow{
 		Name: words.Name(job), Link: jobLink(job.Name), Schedule: job.Job.Schedule, Zone: job.Job.TimeZone, State: words.State(job),
-		Owner: words.Owner(job), Next: stamp{job.NextRun, now, job.Job.Zone()}, Cause: words.Cause(job),
+		Owner: words.Owner(job), Next: stamp{job.NextRun, now, job.Job.Zone()}, Cause: words.Line(job.Conditions),
 	}
 	switch {
 	case len(job.Slots) > 0:
@@ -189,7 +189,7 @@ type instanceRow struct {
 	ID, Link, State, Owned, Host, Version, Weight, Address string
 	PID                                                    int
 	Started                                                stamp
-	Notes                                                  []string
+	Conditions                                             []reason.Condition
 }
 
 func instanceRowOf(i admin.Instance, now time.Time) instanceRow {
@@ -199,7 +199,7 @@ func instanceRowOf(i admin.Instance, now time.Time) instanceRow {
 	}
 	return instanceRow{
 		ID: i.ID, Link: instanceLink(i.ID), State: state, Owned: words.Owned(i), Host: i.Host, PID: i.PID, Version: cmp.Or(i.Program, i.Version),
-		Weight: strconv.Itoa(i.Weight), Address: i.Address, Started: stamp{i.StartedAt, now, time.UTC}, Notes: words.Notes(i, now),
+		Weight: strconv.Itoa(i.Weight), Address: i.Address, Started: stamp{i.StartedAt, now, time.UTC}, Conditions: words.OfInstance(i, now),
 	}
 }
 

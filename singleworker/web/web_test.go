@@ -95,7 +95,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// All that can be wrong with a job is a problem, the worst first, unless it is meant or passes.
+// All that can be wrong with a job or an instance is a problem, the worst first, unless it is meant or passes.
 func TestEveryConditionIsAProblem(t *testing.T) {
 	t.Parallel()
 	now := noon
@@ -110,26 +110,31 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 			{Name: "fine", State: admin.StateOwned, Resizing: &admin.Resizing{}},
 			{Name: "meant", State: admin.StateOwned, Paused: &admin.Pause{Since: now}, Failing: &admin.Failing{Runs: 1}},
 			{Name: "done", State: admin.StateDone, Reason: reason.Reason{Code: reason.Done}, DoneAt: now, Failing: &admin.Failing{Runs: 1}},
-			{Name: "7", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Waiting}, Overdue: now},
+			{Name: "7", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Waiting}, Overdue: now, Owner: &admin.Owner{InstanceID: "app-0"}},
 			{Name: "8", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.AllFull}},
 			{Name: "9", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Unlisted}},
 			{Name: "A", State: admin.StateInvalid, Reason: reason.Reason{Code: reason.BadSpec}},
 		}, now),
-		instances: []admin.Instance{{ID: "app-1", State: admin.InstanceWrongClock}, {ID: "app-2", State: admin.InstanceNone}},
+		instances: []admin.Instance{
+			{ID: "app-1", State: admin.InstanceWrongClock}, {ID: "app-2", State: admin.InstanceNone},
+			{ID: "app-3", State: admin.InstanceDisabled, Order: &admin.Order{Host: "db 8", At: now.Add(-25 * time.Hour)}},
+			{ID: "app-4", State: admin.InstanceDrained, Order: &admin.Order{Incarnation: "i4", At: now}, JobOrders: []admin.Order{{Job: "1"}}},
+		},
 	}
 	var got, kinds []string
 	for _, p := range attention(s, now) {
-		got, kinds = append(got, p.What+" "+p.Kind+": "+p.Try), append(kinds, p.Kind)
+		got, kinds = append(got, p.What+" "+p.Word+": "+p.Remedy), append(kinds, p.Word)
 	}
 	want := []string{
 		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
 		"5 late: swctl why 5", "6 late: swctl why 6", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2",
-		"app-1 wrong clock: swctl instances show app-1", "app-2 instance: swctl instances show app-2", "1 long paused: swctl resume 1",
+		"app-1 wrong clock: swctl instances show app-1", "app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
+		"1 long paused: swctl resume 1", "app-3 long disabled: swctl instances enable --host 'db 8'",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
-	for _, m := range reason.Meanings() {
+	for _, m := range slices.Concat(reason.Meanings(), reason.InstanceMeanings()) {
 		if m.Severity != reason.Fine && !slices.Contains(kinds, m.Word) {
 			t.Errorf("%s: no problem is %q", m.Code, m.Word)
 		}

@@ -10,16 +10,19 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Severity is how urgently somebody should look at a job.
+// Severity is how urgently somebody should look at a job, or an instance.
 type Severity int
 
 // The severities. Fine is a condition that is meant, or that passes.
 const (
 	Fine    Severity = iota
 	Notice           // it may have been forgotten
-	Warning          // the job is owned, and does not run as it should
+	Warning          // the job is owned, and does not run as it should; the instance needs somebody
 	Broken           // nobody runs the job
 )
+
+// Forgotten is how long a pause, or an order to an instance, lasts that may have been forgotten.
+const Forgotten = 24 * time.Hour
 
 var severities = []string{"fine", "notice", "warning", "broken"}
 
@@ -44,10 +47,10 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Meaning is what is to be said of a Code, of whatever job.
+// Meaning is what is to be said of a Code, of whatever job, or instance.
 type Meaning struct {
 	Code     Code     `json:"code"`
-	State    string   `json:"-"` // the STATE of the job; "" leaves that to the conditions that follow
+	State    string   `json:"-"` // the STATE of the job; "" leaves that to the conditions that follow, or is of an instance
 	Word     string   `json:"-"` // how a list of problems names it
 	Title    string   `json:"-"` // of its line in a description
 	Severity Severity `json:"severity"`
@@ -58,12 +61,12 @@ type Meaning struct {
 	Notify job.NotifyKind `json:"-"`
 }
 
-// Condition is what is wrong with a job, or worth knowing of it. Its Remedy names the job.
+// Condition is what is wrong with a job or an instance, or worth knowing of it. Its Remedy names it.
 type Condition struct {
 	Meaning
 
 	Since  time.Time `json:"since,omitzero"` // zero if the records do not tell
-	Detail string    `json:"detail"`         // of this job; may have several lines
+	Detail string    `json:"detail"`         // of this one; may have several lines
 }
 
 // UnmarshalJSON knows of a code what JSON leaves out. Of one that this version does not know, that is "".
@@ -114,6 +117,16 @@ var table = []Meaning{
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
 }
 
+// instances has all that can be wrong with an instance, the worst first.
+var instances = []Meaning{
+	{Code: WrongClock, Word: "wrong clock", Title: "Clock", Severity: Warning, Sentence: "its clock differs from ZooKeeper's", Remedy: "swctl instances show ID"},
+	{Code: Gone, Word: "gone", Title: "Gone", Severity: Warning, Sentence: "it is not running, and jobs have it on record as their owner", Remedy: "swctl instances"},
+	{Code: Unusable, Word: "no record", Title: "Record", Severity: Warning, Sentence: "its record cannot be read, or somebody created it manually", Remedy: "swctl instances show ID"},
+	{Code: LongClosed, Word: "long disabled", Title: "Order", Severity: Notice, Sentence: "somebody told it more than a day ago to take no jobs", Remedy: "swctl instances enable ID"},
+	{Code: Closed, Word: "disabled", Title: "Order", Sentence: "it was told to take no jobs", Remedy: "swctl instances enable ID"},
+	{Code: JobsClosed, Word: "disabled for jobs", Title: "Order", Sentence: "it was told not to take some jobs", Remedy: "swctl instances enable ID --job NAME"},
+}
+
 // nobody is the word for jobs whose handler no instance has that may run them.
 const nobody = "nobody may run it"
 
@@ -128,10 +141,15 @@ func unowned(code Code, word, sentence, remedy string) Meaning {
 // Meanings lists what can be wrong with a job, in the order in which it has its conditions.
 func Meanings() []Meaning { return slices.Clone(table) }
 
+// InstanceMeanings lists what can be wrong with an instance, in the order in which it has its conditions.
+func InstanceMeanings() []Meaning { return slices.Clone(instances) }
+
 // Means is the Meaning of a code. Not all codes have one: that a job has shards without an owner means what the first of them lacks.
 func Means(code Code) (m Meaning, known bool) {
-	if i := slices.IndexFunc(table, func(m Meaning) bool { return m.Code == code }); i >= 0 {
-		return table[i], true
+	for _, all := range [][]Meaning{table, instances} {
+		if i := slices.IndexFunc(all, func(m Meaning) bool { return m.Code == code }); i >= 0 {
+			return all[i], true
+		}
 	}
 	return Meaning{}, false
 }

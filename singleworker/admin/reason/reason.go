@@ -47,6 +47,16 @@ const (
 	Resizing   Code = "resizing"
 )
 
+// The codes of conditions of an instance.
+const (
+	WrongClock Code = "wrong_clock"
+	Gone       Code = "gone"        // jobs have it on record as their owner, and it does not run
+	Unusable   Code = "unusable"    // its record cannot be read, or no session holds it
+	LongClosed Code = "long_closed" // Closed for more than a day
+	Closed     Code = "closed"      // it was told to take no jobs
+	JobsClosed Code = "jobs_closed" // it was told not to take some jobs
+)
+
 // Reason is why a job, or a shard, is not owned. The zero value says that it is.
 type Reason struct {
 	Code      Code
@@ -130,6 +140,7 @@ func (r Reason) String() string {
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
 	case LongPaused, Paused, Late, Ahead, Hung, Failing, Overrun, Resizing: // a job that has an owner may have them
+	case WrongClock, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)
 }

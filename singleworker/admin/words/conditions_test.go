@@ -70,7 +70,7 @@ func TestEveryCondition(t *testing.T) {
 			continue
 		}
 		if c := found[0]; c.Detail == "" || strings.Contains(c.Detail, "\n") || c.Word == "" || c.Title == "" || c.Sentence == "" || strings.HasSuffix(c.Sentence, ".") ||
-			!strings.HasPrefix(c.Remedy, "swctl ") || strings.Contains(c.Remedy, " NAME") || Cause(job) != c.Detail {
+			!strings.HasPrefix(c.Remedy, "swctl ") || strings.Contains(c.Remedy, " NAME") || Line(job.Conditions) != c.Detail {
 			t.Errorf("%s: %+v", m.Code, c)
 		}
 		want := m.State
@@ -88,6 +88,40 @@ func TestEveryCondition(t *testing.T) {
 	well.SetConditions(noon)
 	if len(reason.Meanings()) != len(all) || well.Conditions != nil || State(well) != "owned" {
 		t.Errorf("%d codes, %d statuses; a job that is well: %+v", len(reason.Meanings()), len(all), well.Conditions)
+	}
+}
+
+// Every code of an instance is told from it, the worst first, but for that of one that is gone.
+func TestConditionsOfInstances(t *testing.T) {
+	t.Parallel()
+	ahead := time.Minute
+	long := &admin.Order{InstanceID: "app-1", By: "alice", Reason: "disk\nfull", At: noon.Add(-25 * time.Hour)}
+	for _, row := range []struct {
+		of   admin.Instance
+		want []reason.Code
+		line string
+	}{
+		{admin.Instance{ID: "app-1", State: admin.InstanceActive}, nil, ""},
+		{
+			admin.Instance{ID: "app-1", State: admin.InstanceUnreadable, Reason: "garbage", ClockOffset: &ahead, Order: long, JobOrders: []admin.Order{{Job: "report"}}},
+			[]reason.Code{reason.WrongClock, reason.Unusable, reason.LongClosed, reason.JobsClosed},
+			"its clock is 1m ahead of ZooKeeper's; garbage; disabled 1d1h ago by alice: disk; disabled for report",
+		},
+		{admin.Instance{ID: "app-1", State: admin.InstanceWrongClock, Withdrawn: true}, []reason.Code{reason.WrongClock, reason.Closed}, "its clock is wrong; drained by its own program"},
+		{admin.Instance{ID: "app-1", State: admin.InstanceUnreadable, Order: &admin.Order{Host: "db8"}}, []reason.Code{reason.Unusable, reason.Closed}, "it is unreadable; its host is disabled"},
+		{admin.Instance{ID: "app-1", State: admin.InstanceDraining, Order: &admin.Order{Incarnation: "1", At: noon}}, []reason.Code{reason.Closed}, "told to drain now"},
+	} {
+		found := OfInstance(row.of, noon)
+		var codes []reason.Code
+		for _, c := range found {
+			codes = append(codes, c.Code)
+			if m, known := reason.Means(c.Code); !known || strings.Contains(c.Remedy, " ID") || m.Word == "" || m.Title == "" || m.Sentence == "" {
+				t.Errorf("%+v", c)
+			}
+		}
+		if line := Line(found); !slices.Equal(codes, row.want) || line != row.line {
+			t.Errorf("%v, %s\nwant %v, %s", codes, line, row.want, row.line)
+		}
 	}
 }
 
@@ -149,7 +183,7 @@ func TestConditionsInJSON(t *testing.T) {
 		if len(fields.Conditions) != 1 || !maps.Equal(fields.Conditions[0], want) {
 			t.Errorf("%v\nwant %v", fields.Conditions, want)
 		}
-		if !slices.Equal(decoded.Conditions, job.Conditions) || State(decoded) != State(job) || Cause(decoded) != Cause(job) {
+		if !slices.Equal(decoded.Conditions, job.Conditions) || State(decoded) != State(job) || Line(decoded.Conditions) != Line(job.Conditions) {
 			t.Errorf("%s: %+v\nwant %+v", code, decoded.Conditions, job.Conditions)
 		}
 	}

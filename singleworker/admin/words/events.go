@@ -74,7 +74,7 @@ func happened(ev admin.Event) string {
 
 // trouble says what is wrong with a job, or that nothing is any more.
 func trouble(ev admin.Event) string {
-	text := cmp.Or(Cause(*ev.Status), "in order")
+	text := cmp.Or(Line(ev.Status.Conditions), "in order")
 	if len(ev.Gone) > 0 {
 		text += ", gone: " + strings.Join(ev.Gone, ", ")
 	}

@@ -1,14 +1,15 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 // Owned is "3", or "3/20" if the instance may own 20.
@@ -19,26 +20,40 @@ func Owned(i admin.Instance) string {
 	return fmt.Sprintf("%d/%d", i.Owned, i.MaxSlots)
 }
 
-// Notes say what there is to say of an instance: why its record is no good, why it takes no jobs, and that its clock is wrong.
-func Notes(i admin.Instance, now time.Time) []string {
-	return slices.DeleteFunc([]string{i.Reason, OrderNote(i, now), ClockNote(i)}, func(s string) bool { return s == "" })
-}
-
-// OrderNote says why an instance takes no jobs.
-func OrderNote(i admin.Instance, now time.Time) string {
-	switch {
-	case i.Order == nil && i.Withdrawn:
-		return "drained by its own program"
-	case i.Order == nil && len(i.JobOrders) > 0:
-		return "disabled for " + jobsOf(i.JobOrders)
-	case i.Order == nil:
-		return ""
-	case i.Order.Host != "":
-		return "its host is disabled" + Order(*i.Order, now)
-	case i.Order.Incarnation == "":
-		return "disabled" + Order(*i.Order, now)
+// OfInstance lists what is wrong with an instance, or worth knowing of it, at that time of the group, the worst first.
+func OfInstance(i admin.Instance, now time.Time) (all []reason.Condition) {
+	add := func(code reason.Code, since time.Time, detail, target string) {
+		m, _ := reason.Means(code)
+		m.Remedy = strings.Replace(m.Remedy, "ID", target, 1)
+		all = append(all, reason.Condition{Meaning: m, Since: since, Detail: detail})
 	}
-	return "told to drain" + Order(*i.Order, now)
+	id := plain.Quoted(i.ID)
+	if note := clockNote(i); note != "" || i.State == admin.InstanceWrongClock {
+		add(reason.WrongClock, time.Time{}, cmp.Or(note, "its clock is wrong"), id)
+	}
+	if i.State == admin.InstanceNone || i.State == admin.InstanceUnreadable {
+		add(reason.Unusable, time.Time{}, cmp.Or(i.Reason, "it is "+i.State), id)
+	}
+	switch o := i.Order; {
+	case o == nil && i.Withdrawn:
+		add(reason.Closed, time.Time{}, "drained by its own program", id)
+	case o != nil:
+		code, order, target := reason.Closed, "disabled", id
+		if !o.At.IsZero() && now.Sub(o.At) > reason.Forgotten {
+			code = reason.LongClosed
+		}
+		switch {
+		case o.Host != "":
+			order, target = "its host is disabled", "--host "+plain.Quoted(o.Host)
+		case o.Incarnation != "":
+			order = "told to drain"
+		}
+		add(code, o.At, order+Order(*o, now), target)
+	}
+	if len(i.JobOrders) > 0 {
+		add(reason.JobsClosed, time.Time{}, "disabled for "+jobsOf(i.JobOrders), id)
+	}
+	return all
 }
 
 // clocksDiffer is more than clocks differ that are set by a network, and heartbeatTakes is longer than a heartbeat
@@ -48,8 +63,8 @@ const (
 	heartbeatTakes = 5 * time.Second
 )
 
-// ClockNote warns that the clock of an instance is wrong.
-func ClockNote(i admin.Instance) string {
+// clockNote warns that the clock of an instance is wrong.
+func clockNote(i admin.Instance) string {
 	least := clocksDiffer
 	if i.ClockBound == 0 {
 		least = heartbeatTakes

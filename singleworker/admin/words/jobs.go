@@ -117,11 +117,11 @@ func States() []string {
 	return all
 }
 
-// Cause says why a job does not run as its schedule says: all of its conditions, in one line.
-func Cause(job admin.JobStatus) string {
-	parts := make([]string, len(job.Conditions))
-	for i := range job.Conditions {
-		parts[i] = plain.FirstLine(job.Conditions[i].Detail)
+// Line is what is wrong with a job, or an instance, in one line.
+func Line(all []reason.Condition) string {
+	parts := make([]string, len(all))
+	for i := range all {
+		parts[i] = plain.FirstLine(all[i].Detail)
 	}
 	return strings.Join(parts, "; ")
 }

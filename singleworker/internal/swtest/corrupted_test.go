@@ -362,7 +362,7 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("list", list, err)
 	good := false
 	for _, s := range list {
-		_, _, _, _ = words.State(s), words.Cause(s), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
+		_, _, _, _ = words.State(s), words.Line(s.Conditions), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
 		if s.Name == "good" {
 			good = s.State == admin.StateOwned && s.LastRun != nil && s.Overdue.IsZero()
 		}
@@ -375,7 +375,7 @@ func (h *hostile) list(client *admin.Client) {
 	instances, err := client.Instances(h.ctx)
 	h.encodes("instances", instances, err)
 	for _, i := range instances {
-		_ = words.Notes(i, time.Now())
+		_ = words.OfInstance(i, time.Now())
 	}
 	d, err := client.Instance(h.ctx, "i0")
 	h.encodes("instance", d, err)

@@ -73,7 +73,7 @@ func TestAStreakThatIsForgotten(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
 				ranTimes(t, c, runs, errors.New("no route"))
-				if text := words.Cause(status(t, c, "job0")); !strings.Contains(text, want) {
+				if text := words.Line(status(t, c, "job0").Conditions); !strings.Contains(text, want) {
 					t.Errorf("after %d runs it %s, want %s", runs, text, want)
 				}
 			})

@@ -22,13 +22,9 @@ func (p Page) Instance(d admin.InstanceDetails) {
 		state = "leader"
 	}
 	p.field("State", state)
-	order := ""
-	if i.Order != nil || i.Withdrawn {
-		order = words.OrderNote(i, p.Now)
-	}
-	for _, note := range []string{i.Reason, order, words.ClockNote(i)} {
-		if note != "" {
-			p.field("Note", note)
+	for _, c := range words.OfInstance(i, p.Now) {
+		if c.Code != reason.JobsClosed { // each of them is below
+			p.condition(c, "swctl instances show "+plain.Quoted(i.ID), time.UTC)
 		}
 	}
 	for _, o := range i.JobOrders {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -25,7 +24,7 @@ func (p Page) Instances(all []admin.Instance) {
 		if i.Leader {
 			state = "leader"
 		}
-		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), strings.Join(words.Notes(i, p.Now), "; "))
+		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), words.Line(words.OfInstance(i, p.Now)))
 	}
 	t.Write(p.Out, "")
 }

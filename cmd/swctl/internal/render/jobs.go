@@ -28,7 +28,7 @@ func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 		}
 		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.State(job), owner, last, plain.Relative(job.NextRun, p.Now)}
 		if reasons {
-			row = append(row, words.Cause(job))
+			row = append(row, words.Line(job.Conditions))
 		}
 		t.Row(row...)
 	}
@@ -81,7 +81,7 @@ func unpaused(slot admin.JobStatus) admin.JobStatus {
 // slot is the end of a wide row.
 func (p Page) slot(slot admin.JobStatus) []string {
 	owner, since, token := p.owner(slot)
-	return []string{words.State(slot), owner, since, token, words.LastRun(slot.LastRun, p.Now), plain.Relative(slot.NextRun, p.Now), words.Cause(slot)}
+	return []string{words.State(slot), owner, since, token, words.LastRun(slot.LastRun, p.Now), plain.Relative(slot.NextRun, p.Now), words.Line(slot.Conditions)}
 }
 
 // owner is who owns a job, or a shard, since when and with which token.

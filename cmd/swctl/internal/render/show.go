@@ -91,16 +91,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 	p.field("State", words.State(job))
 	for _, c := range job.Conditions {
-		p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
-		if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {
-			p.field("  since", p.moment(c.Since, zone))
-		}
-		if c.Severity != reason.Fine {
-			p.field("  means", c.Sentence)
-			if c.Remedy != "swctl show "+plain.Quoted(job.Name) {
-				p.field("  try", c.Remedy)
-			}
-		}
+		p.condition(c, "swctl show "+plain.Quoted(job.Name), zone)
 	}
 	if job.Resizing != nil {
 		p.resizing(job, zone)
@@ -111,6 +102,21 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
 			plain.Absolute(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
+	}
+}
+
+// condition says what is wrong, what that means, and what to try other than the command that says all this.
+func (p Page) condition(c reason.Condition, shown string, zone *time.Location) {
+	p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
+	if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {
+		p.field("  since", p.moment(c.Since, zone))
+	}
+	if c.Severity == reason.Fine {
+		return
+	}
+	p.field("  means", c.Sentence)
+	if c.Remedy != shown {
+		p.field("  try", c.Remedy)
 	}
 }
 
