@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/prom"
 	"github.com/swjobs/singleworker/singleworker/prom/group"
 )
@@ -71,6 +72,52 @@ func TestAlerts(t *testing.T) {
 	slices.Sort(documented)
 	if !slices.Equal(documented, alerts) {
 		t.Errorf("OPERATE.md has %q, want a row for each of %q", documented, alerts)
+	}
+}
+
+// quotedName is the name of the job of an alert, quoted for a shell.
+const quotedName = `'{{ $labels.job_name | reReplaceAll "'" "'\\''" }}'`
+
+// All that can be wrong with a job or an instance, and is not meant, has an alert, whose command is the one of the table; of one that stands for several things, the command that tells
+// which of them it is. OPERATE.md has the same command.
+func TestAlertsOfConditions(t *testing.T) {
+	t.Parallel()
+	rules, page := sample(t, "alerts.yml"), read(t, "../OPERATE.md")
+	remedies := make(map[string]string)
+	for _, of := range []struct {
+		meanings []reason.Meaning
+		overview string
+	}{{reason.Meanings(), "swctl why NAME"}, {reason.InstanceMeanings(), "swctl instances"}} {
+		for _, m := range of.meanings {
+			known, shared := remedies[m.Alert]
+			switch {
+			case m.Severity < reason.Warning:
+				if m.Alert != "" {
+					t.Errorf("%s is meant, or may be, and has the alert %s", m.Code, m.Alert)
+				}
+			case m.Alert == "":
+				t.Errorf("%s has no alert", m.Code)
+			case strings.Contains(m.Remedy, " ID"), shared && known != m.Remedy && of.overview != "swctl instances":
+				remedies[m.Alert] = of.overview // an alert has no label for the instance
+			case !shared:
+				remedies[m.Alert] = m.Remedy
+			}
+		}
+	}
+	for _, rule := range strings.Split(rules, "- alert: ")[1:] {
+		alert, body, _ := strings.Cut(rule, "\n")
+		got := strings.Join(found(`remedy: >-\n +(.*)\n`, body), ", ")
+		if want := strings.ReplaceAll(remedies[alert], "NAME", quotedName); got != want {
+			t.Errorf("%s: the remedy is %q, want %q", alert, got, want)
+		}
+		row := found("(?m)^(\\| `"+alert+"` \\|.*)$", page)
+		if want := "`" + remedies[alert] + "`"; want != "``" && (len(row) != 1 || !strings.Contains(row[0], want)) {
+			t.Errorf("OPERATE.md: %q, want %s in it", row, want)
+		}
+		delete(remedies, alert)
+	}
+	if len(remedies) > 0 {
+		t.Errorf("alerts.yml lacks %v", remedies)
 	}
 }
 

@@ -59,6 +59,8 @@ type Meaning struct {
 	Remedy string `json:"remedy"`
 	// Notify is the kind of notification that tells of it, from its first moment to its last; "" if none does.
 	Notify job.NotifyKind `json:"-"`
+	// Alert is the rule of sample/monitoring that fires for it; "" if none does.
+	Alert string `json:"-"`
 }
 
 // Condition is what is wrong with a job or an instance, or worth knowing of it. Its Remedy names it.
@@ -107,21 +109,21 @@ var table = []Meaning{
 	{Code: LongPaused, State: "paused", Word: "long paused", Title: "Paused", Severity: Notice, Sentence: "somebody paused it more than a day ago", Remedy: "swctl resume NAME"},
 	{Code: Paused, State: "paused", Word: "paused", Title: "Paused", Sentence: "somebody paused it", Remedy: "swctl resume NAME"},
 	{
-		Code: Late, State: "late", Word: "late", Title: "Late", Severity: Warning, Notify: job.NotifyLate,
+		Code: Late, State: "late", Word: "late", Title: "Late", Severity: Warning, Notify: job.NotifyLate, Alert: "SingleworkerJobOverdue",
 		Sentence: "a tick is overdue by more than --alarm-after, and nobody ran or recorded it", Remedy: "swctl why NAME",
 	},
-	{Code: Ahead, Word: "late", Title: "Ahead", Severity: Warning, Sentence: "a clock that was wrong claimed ticks up to a time that is yet to come", Remedy: "swctl why NAME"},
-	{Code: Hung, State: "hung", Word: "hung", Title: "Hung", Severity: Warning, Notify: job.NotifyHung, Sentence: "a run takes so long that it seems to hang", Remedy: "swctl stop-run NAME"},
-	{Code: Failing, Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed"},
-	{Code: Overrun, Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME"},
+	{Code: Ahead, Word: "late", Title: "Ahead", Severity: Warning, Sentence: "a clock that was wrong claimed ticks up to a time that is yet to come", Remedy: "swctl why NAME", Alert: "SingleworkerJobAhead"},
+	{Code: Hung, State: "hung", Word: "hung", Title: "Hung", Severity: Warning, Notify: job.NotifyHung, Sentence: "a run takes so long that it seems to hang", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobHung"},
+	{Code: Failing, Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed", Alert: "SingleworkerJobFailing"},
+	{Code: Overrun, Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
 }
 
 // instances has all that can be wrong with an instance, the worst first.
 var instances = []Meaning{
-	{Code: WrongClock, Word: "wrong clock", Title: "Clock", Severity: Warning, Sentence: "its clock differs from ZooKeeper's", Remedy: "swctl instances show ID"},
-	{Code: Gone, Word: "gone", Title: "Gone", Severity: Warning, Sentence: "it is not running, and jobs have it on record as their owner", Remedy: "swctl instances"},
-	{Code: Unusable, Word: "no record", Title: "Record", Severity: Warning, Sentence: "its record cannot be read, or somebody created it manually", Remedy: "swctl instances show ID"},
+	{Code: WrongClock, Word: "wrong clock", Title: "Clock", Severity: Warning, Sentence: "its clock differs from ZooKeeper's", Remedy: "swctl instances show ID", Alert: "SingleworkerWrongClock"},
+	{Code: Gone, Word: "gone", Title: "Gone", Severity: Warning, Sentence: "it is not running, and jobs have it on record as their owner", Remedy: "swctl instances", Alert: "SingleworkerJobUnowned"},
+	{Code: Unusable, Word: "no record", Title: "Record", Severity: Warning, Sentence: "its record cannot be read, or somebody created it manually", Remedy: "swctl instances show ID", Alert: "SingleworkerInstanceUnusable"},
 	{Code: LongClosed, Word: "long disabled", Title: "Order", Severity: Notice, Sentence: "somebody told it more than a day ago to take no jobs", Remedy: "swctl instances enable ID"},
 	{Code: Closed, Word: "disabled", Title: "Order", Sentence: "it was told to take no jobs", Remedy: "swctl instances enable ID"},
 	{Code: JobsClosed, Word: "disabled for jobs", Title: "Order", Sentence: "it was told not to take some jobs", Remedy: "swctl instances enable ID --job NAME"},
@@ -131,11 +133,11 @@ var instances = []Meaning{
 const nobody = "nobody may run it"
 
 func invalid(code Code, sentence, remedy string) Meaning {
-	return Meaning{Code: code, State: "invalid", Word: "invalid", Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Notify: job.NotifyLate}
+	return Meaning{Code: code, State: "invalid", Word: "invalid", Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Notify: job.NotifyLate, Alert: "SingleworkerJobInvalid"}
 }
 
 func unowned(code Code, word, sentence, remedy string) Meaning {
-	return Meaning{Code: code, State: "unowned", Word: word, Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy}
+	return Meaning{Code: code, State: "unowned", Word: word, Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Alert: "SingleworkerJobUnowned"}
 }
 
 // Meanings lists what can be wrong with a job, in the order in which it has its conditions.

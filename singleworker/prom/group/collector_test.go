@@ -368,6 +368,20 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
+// Each condition of a job is a series.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	report := admin.JobStatus{Name: "report", State: admin.StateOwned, Overdue: time.Unix(1, 0), Failing: &admin.Failing{Runs: 1}}
+	report.SetConditions(time.Unix(60, 0))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(group.Of([]admin.JobStatus{report, {Name: "well", State: admin.StateOwned}}, nil))
+	w := &world{t: t, registry: registry}
+	w.want(map[string]string{
+		"job_condition late report warning": "1", "job_condition failing report warning": "1", "job_condition hung report warning": "", "job_state report late": "1",
+		"job_condition late well warning": "", "job_state well owned": "1",
+	})
+}
+
 // METRICS.md is made of the tables.
 func TestPage(t *testing.T) {
 	t.Parallel()

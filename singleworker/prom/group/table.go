@@ -98,6 +98,11 @@ var jobTable = metric.NewTable([]string{"server_type", "job_name"}, []metric.Met
 	metric.Row("singleworker_group_job_state", metric.Gauge, []string{"state"}, "Always 1; the state of the job, as swctl list shows it.", func(s *status, o *metric.Out) {
 		o.Value(1, words.State(s.JobStatus))
 	}),
+	metric.Row("singleworker_group_job_condition", metric.Gauge, []string{"code", "severity"}, "Always 1; each condition of the job, as in swctl show -o json.", func(s *status, o *metric.Out) {
+		for _, c := range s.Conditions {
+			o.Value(1, string(c.Code), c.Severity.String())
+		}
+	}),
 	metric.Row("singleworker_group_job_slots", metric.Gauge, nil, "Slots of the job: one, or one per shard, or one per instance.", func(s *status, o *metric.Out) {
 		o.Value(float64(len(s.slots)))
 	}),
