@@ -17,7 +17,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -33,7 +32,6 @@ type bridge struct {
 	runner   *runner.Runner
 	coord    *coord.Coordinator
 	counts   *counts
-	traffic  *zkconn.Traffic
 
 	owned map[string]*leases.Lease // by slot; used only by the coordinator's loop
 	quiet quiet

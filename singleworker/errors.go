@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/runner"
@@ -58,15 +59,22 @@ var (
 	ErrNotHandedBack = coord.ErrNotHandedBack
 )
 
-// ErrNewerVersion is returned by Manager.ScheduleContext on a running Manager if a
-// newer Config.Version decides on the job.
-var ErrNewerVersion = member.ErrNewer
+// Errors of Manager.ScheduleContext on a running Manager.
+var (
+	// ErrNewerVersion is returned if a newer Config.Version decides on the job.
+	ErrNewerVersion = member.ErrNewer
+	// ErrFull is returned if the names of the group's jobs have nearly 8 MiB. It is admin.ErrFull, too.
+	ErrFull = listing.ErrFull
+	// ErrUnavailable is returned if no ZooKeeper server answered before the context was done. The job may have been
+	// declared nevertheless. It is admin.ErrUnavailable, too.
+	ErrUnavailable = zkconn.ErrUnavailable
+)
 
 // ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("singleworker: manager already started")
 
-// ErrNotRunning is returned by the methods of a Manager that need a running one,
-// before Run was called and after it has ended.
+// ErrNotRunning is returned by the methods of a Manager that need a running one, and by those of the admin.Client
+// on it, before Run was called and after it has ended.
 var ErrNotRunning = errors.New("singleworker: manager not running")
 
 // StuckError is returned by Run if handlers have not returned 5 s after their

@@ -56,7 +56,7 @@ func ExampleManager_ScheduleContext() { //nolint:testableexamples // see above
 		panic(err)
 	}
 	err = m.Handle("paid", func(ctx context.Context, run *singleworker.Run) error {
-		_, err := m.Cancel(ctx, "remind-"+run.Args["customer"])
+		_, err := admin.On(m).Cancel(ctx, "remind-"+run.Args["customer"])
 		if errors.Is(err, admin.ErrNotFound) {
 			return nil
 		}

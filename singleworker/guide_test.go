@@ -135,7 +135,7 @@ func _(ctx context.Context, client *admin.Client) error {
 	if err != nil {
 		return err
 	}
-	return runlog.Run(ctx, client, store, runlog.Options{Group: "billing", Keep: 90 * 24 * time.Hour}) // client: an *admin.Client
+	return runlog.Run(ctx, client, store, runlog.Options{Group: "billing", Keep: 90 * 24 * time.Hour}) // client: an *admin.Client, as of admin.Dial or admin.On(m)
 }
 
 func _(client *admin.Client) (http.Handler, error) {
@@ -162,7 +162,7 @@ func userOf(*http.Request) (of user) { return of }
 func onlyOperators(pages http.Handler) http.Handler { return pages }
 
 func _(client *admin.Client, mux *http.ServeMux) error {
-	pages, err := web.Handler(client, web.Options{Title: "billing"}) // client: an *admin.Client
+	pages, err := web.Handler(client, web.Options{Title: "billing"}) // client: an *admin.Client, as of admin.Dial or admin.On(m)
 	if err != nil {
 		return err
 	}

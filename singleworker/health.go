@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Health is what an instance knows of itself. Times are by its own clock.
@@ -112,7 +112,7 @@ func (h Health) Ready() error {
 		return errors.New("joining the group")
 	case !h.JobsRead:
 		return errors.New("reading the jobs")
-	case h.State != admin.InstanceActive && h.State != admin.InstanceStandby:
+	case h.State != zkrec.InstanceActive && h.State != zkrec.InstanceStandby:
 		return fmt.Errorf("the instance is %s", h.State)
 	}
 	return nil
@@ -142,5 +142,5 @@ func (m *Manager) awaitReady(ctx context.Context) error {
 	m.mu.Lock()
 	w := m.bridge
 	m.mu.Unlock()
-	return w.whileRunning(ctx, w.coord.Ready)
+	return running(w.coord.Ready(ctx))
 }

@@ -1,6 +1,7 @@
 package singleworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,9 @@ import (
 // Manager is one instance of a group. It runs the jobs that it owns, with the
 // handlers registered for them. Its methods are safe for concurrent use.
 type Manager struct {
-	cfg Config
+	cfg     Config
+	conn    *zkconn.Conn // open while Run joins the group and runs jobs
+	traffic *zkconn.Traffic
 
 	mu       sync.Mutex
 	started  bool
@@ -46,7 +49,20 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Manager{cfg: cfg, begun: make(chan struct{}), jobs: make(map[string]zkrec.Spec)}, nil
+	traffic := new(zkconn.Traffic)
+	conn, err := zkconn.New(zkconn.Config{
+		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
+		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger, Traffic: traffic, Closed: ErrNotRunning,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{cfg: cfg, conn: conn, traffic: traffic, begun: make(chan struct{}), jobs: make(map[string]zkrec.Spec)}, nil
+}
+
+// Session is what admin.On needs of a Manager. It is not for applications.
+func (m *Manager) Session() (conn *zkconn.Conn, serverType, from string) {
+	return m.conn, m.cfg.ServerType, fmt.Sprintf("%s (%s)", m.cfg.InstanceID, cmp.Or(m.cfg.Version, Version()))
 }
 
 // InstanceID returns the ID of this instance: Config.InstanceID or the generated one.
@@ -94,7 +110,7 @@ func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Backg
 
 // ScheduleContext declares a job. Before Run, it only takes notice: Run declares
 // the job. On a running Manager, also in a handler, it returns when ZooKeeper has
-// the job; if ctx is done first, the error wraps admin.ErrUnavailable or the cause
+// the job; if ctx is done first, the error wraps ErrUnavailable or the cause
 // of ctx, and the job may have been declared nevertheless.
 //
 // A job that does not exist is created. If it does, a new declaration replaces an older one; an operator's change stays until the
@@ -109,7 +125,7 @@ func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Backg
 // when someone deletes the group's records.
 //
 // Errors: a *ConfigError for an invalid job, or one declared twice before Run;
-// ErrNotRunning after Run has ended; ErrNewerVersion; ErrAccessDenied; admin.ErrFull; and the reason why
+// ErrNotRunning after Run has ended; ErrNewerVersion; ErrAccessDenied; ErrFull; and the reason why
 // a job cannot be replaced that a newer version of this library wrote.
 func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	if err := j.Validate(); err != nil {
@@ -224,7 +240,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	w := &bridge{
 		cfg: m.cfg, handlers: &m.handlers, clock: clock, leases: leases.NewTable(clock),
 		hooks: newHookCaller(m.cfg.Hooks), owned: make(map[string]*leases.Lease), shards: make(map[string]Shard), quiet: quiet{},
-		counts: newCounts(), traffic: new(zkconn.Traffic),
+		counts: newCounts(),
 	}
 	declarations := make([]member.Declaration, 0, len(m.jobs))
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -232,11 +248,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	}
 	m.jobs = nil // thousands, perhaps
 	w.coord = coord.New(coord.Config{
-		Conn: zkconn.Config{
-			Servers: m.cfg.Servers, SessionTimeout: m.cfg.SessionTimeout, Auth: m.cfg.Auth,
-			ACL: m.cfg.ACL, TLS: m.cfg.TLS, Dial: m.cfg.Dial, Logger: m.cfg.Logger, Chance: source, Traffic: w.traffic,
-		},
-		ServerType: m.cfg.ServerType,
+		Conn: m.conn, ServerType: m.cfg.ServerType,
 		SyncPeriod: m.cfg.SyncPeriod, HeartbeatPeriod: m.cfg.HeartbeatPeriod,
 		ClaimGrace:  m.cfg.ClaimGrace,
 		HistorySize: m.cfg.HistorySize,
@@ -252,7 +264,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Handlers:       m.handlers.names(),
 			MaxClockOffset: m.cfg.MaxClockOffset,
 		},
-		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Logger: m.cfg.Logger,
+		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Chance: source, Logger: m.cfg.Logger,
 	})
 	w.runner = runner.New(runner.Config{
 		InstanceID: m.cfg.InstanceID, Keeper: w.coord, Observer: w, Grace: m.cfg.StopGrace,

@@ -135,11 +135,11 @@ func (m *Manager) Stats() Stats {
 	if w != nil {
 		s = w.counts.snapshot()
 		s.At, s.Waiting = w.clock.Wall(), w.runner.Waiting()
-		s.Requests, s.RequestTime = w.traffic.Requests(), make(map[string]Histogram)
-		for kind, took := range w.traffic.Took() {
+		s.Requests, s.RequestTime = m.traffic.Requests(), make(map[string]Histogram)
+		for kind, took := range m.traffic.Took() {
 			s.RequestTime[kind] = Histogram(took)
 		}
-		s.BytesSent, s.BytesReceived = w.traffic.Bytes()
+		s.BytesSent, s.BytesReceived = m.traffic.Bytes()
 	}
 	s.InstanceID, s.ServerType = m.cfg.InstanceID, m.cfg.ServerType
 	return s

@@ -4,21 +4,60 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// await calls look until it is done or ctx is: when a watched node changes, and
+// lookout wakes up who awaits something when a node changes that was watched with it.
+type lookout struct {
+	*Client
+
+	changed chan struct{} // buffers one signal
+
+	mu    sync.Mutex
+	paths map[string]bool // of these nodes
+}
+
+// watch reads nodes, and has their next change wake up who awaits it.
+func (l *lookout) watch(ctx context.Context, reads ...zkconn.Read) ([]zkconn.ReadResult, error) {
+	l.mu.Lock()
+	for i := range reads {
+		reads[i].Watch = true
+		l.paths[reads[i].Path] = true
+	}
+	l.mu.Unlock()
+	return l.readMany(ctx, reads)
+}
+
+// hear also does so when the connection was lost, and with it the watches.
+func (l *lookout) hear(ev zkconn.Event) {
+	l.mu.Lock()
+	meant := ev.Kind != zkconn.NodeChanged || l.paths[ev.Path]
+	l.mu.Unlock()
+	if !meant {
+		return
+	}
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await calls look until it is done or ctx is: when a node changes that it watches with the lookout, and
 // every second. It waits out an unreachable server; if the server is unreachable
 // when ctx is done, the error is ErrUnavailable, as the present state is unknown.
-func (c *Client) await(ctx context.Context, look func() (done bool, err error)) error {
+func (c *Client) await(ctx context.Context, look func(l *lookout) (done bool, err error)) error {
 	const lookAgain = time.Second // sooner if a watch fires
+	ctx, stop := c.conn.WhileOpen(ctx)
+	defer stop()
+	l := &lookout{Client: c, changed: make(chan struct{}, 1), paths: make(map[string]bool)}
+	defer c.conn.Subscribe(l.hear)()
 	seen := time.Time{}
 	for {
 		err := c.conn.Retry(ctx, func() error {
-			done, err := look()
+			done, err := look(l)
 			if err == nil && done {
 				return errDone
 			}
@@ -38,7 +77,7 @@ func (c *Client) await(ctx context.Context, look func() (done bool, err error)) 
 				return err
 			}
 			return context.Cause(ctx)
-		case <-c.changed:
+		case <-l.changed:
 		case <-time.After(lookAgain):
 		}
 	}
@@ -65,33 +104,31 @@ func newOpenRun(slot past, path string, run Entry) *openRun {
 
 // follow calls look for the runs that are not done, to update them; gone says that the node at their path is
 // missing. It returns whether all are done.
-func (c *Client) follow(ctx context.Context, name string, runs []*openRun, look func(run *openRun, slot past, gone bool)) (done bool, err error) {
-	gone := make([]bool, len(runs)) // the path is read before the run's records
-	err = task.Each(ctx, readers, runs, func(ctx context.Context, i int, run *openRun) error {
-		if run.done {
-			return nil
+func (l *lookout) follow(ctx context.Context, name string, runs []*openRun, look func(run *openRun, slot past, gone bool)) (done bool, err error) {
+	var open []*openRun
+	var reads []zkconn.Read
+	for _, run := range runs {
+		if !run.done {
+			open, reads = append(open, run), append(reads, zkconn.Read{Path: run.path})
 		}
-		_, _, err := c.conn.GetW(ctx, run.path)
-		if gone[i] = errors.Is(err, zkconn.ErrNoNode); gone[i] {
-			return nil
-		}
-		return err
-	})
+	}
+	nodes, err := l.watch(ctx, reads...) // before the runs' records
 	if err != nil {
 		return false, err
 	}
-	_, pasts, err := c.pasts(ctx, name)
+	_, pasts, err := l.pasts(ctx, name)
 	if err != nil {
 		return false, err
 	}
 	done = true
-	for i, run := range runs {
-		if run.done {
-			continue
+	for i, run := range open {
+		gone := errors.Is(nodes[i].Err, zkconn.ErrNoNode)
+		if nodes[i].Err != nil && !gone {
+			return false, nodes[i].Err
 		}
 		// A shard that no longer exists has left no records.
 		if k := slices.IndexFunc(pasts, func(p past) bool { return p.slot == run.slot }); k >= 0 {
-			look(run, pasts[k], gone[i])
+			look(run, pasts[k], gone)
 		} else {
 			run.last.State, run.done = RunUnknown, true
 		}

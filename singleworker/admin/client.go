@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,13 +61,10 @@ const (
 type Client struct {
 	reader
 
-	from    string        // as Config.From; "" is Self, which only a change looks up
-	changed chan struct{} // a watched node changed; buffers one signal
-	room    listing.Room
-	clock   *clock
-
-	mu   sync.Mutex
-	ears map[*ears]struct{} // of the watches in progress
+	from  string // as Config.From; "" is Self, which only a change looks up
+	room  listing.Room
+	clock *clock
+	close func()
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
@@ -84,20 +80,22 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := On(nil, cfg.ServerType, cfg.From)
-	c.clock.wall = wall.Of(ctx)
+	conn, err := zkconn.New(zkconn.Config{
+		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
+		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Open(nil); err != nil {
+		return nil, err
+	}
+	c := newClient(conn, cfg.ServerType, cfg.From)
+	c.close, c.clock.wall = conn.Close, wall.Of(ctx)
 	if cfg.OnRead != nil {
 		var nodes atomic.Int64
 		c.heard = func(more int) { cfg.OnRead(int(nodes.Add(int64(more)))) }
 	}
-	conn, err := zkconn.Open(zkconn.Config{
-		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
-		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-	}, c.onEvent)
-	if err != nil {
-		return nil, err
-	}
-	c.conn = conn
 	soon, cancel := context.WithTimeout(ctx, troubleAfter)
 	defer cancel()
 	err = c.greet(soon, cfg)
@@ -114,13 +112,28 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// On returns a client of a group over a connection that is there, which belongs to the caller: the Client need not be
-// closed, and hears of no watches, so the methods that await something must not be called. It is for package
-// singleworker; other programs Dial. From is as in Config.
-func On(conn *zkconn.Conn, serverType, from string) *Client {
+// A Manager is a *singleworker.Manager. What is in it is for On alone.
+type Manager interface {
+	Session() (conn *zkconn.Conn, serverType, from string)
+}
+
+// On returns what operators do, for the group of a Manager and on its session: handlers and other parts of an application
+// trigger, edit, cancel, list and watch jobs with it. The log of who did what says that it came from the instance:
+// "app-1 (v1.4.0)". It asks nobody, and need not be closed. Keep it for many calls: a new Client first finds out the
+// group's time.
+//
+// Before Manager.Run was called and after it has ended, the methods return singleworker.ErrNotRunning. When Run ends, those that
+// are under way return it, too, and the text of the error says if a change may have been made nevertheless. A method that
+// is called while the Manager's session is lost waits for the next one until its context is done.
+//
+// What it reads and writes shares the Manager's connection: a List of thousands of jobs delays the claims of
+// runs by some milliseconds. A handler that cancels its own job, or stops its own run, has its context end.
+func On(m Manager) *Client { return newClient(m.Session()) }
+
+func newClient(conn *zkconn.Conn, serverType, from string) *Client {
 	return &Client{
 		reader: reader{conn: conn, tree: zkrec.NewTree(serverType), heard: func(int) {}},
-		from:   from, changed: make(chan struct{}, 1), clock: newClock(),
+		from:   from, clock: newClock(), close: func() {},
 	}
 }
 
@@ -142,8 +155,8 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// Close ends the connection. Idempotent.
-func (c *Client) Close() { c.conn.Close() }
+// Close ends the connection, and what is under way. It leaves the session of a Manager alone. Idempotent.
+func (c *Client) Close() { c.close() }
 
 // Format prints the Config without Auth, which is a secret.
 func (cfg Config) Format(f fmt.State, verb rune) {
@@ -172,24 +185,9 @@ func (cfg Config) Validate() error {
 	return nil
 }
 
-func (c *Client) onEvent(ev zkconn.Event) {
-	c.mu.Lock()
-	for ears := range c.ears {
-		ears.hear(ev)
-	}
-	c.mu.Unlock()
-	if ev.Kind != zkconn.NodeChanged {
-		return
-	}
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
-
 // uncertain adds to an error that a change may have been made without a reply.
 func uncertain(err error, sent bool) error {
-	if sent && errors.Is(err, ErrUnavailable) {
+	if sent && (errors.Is(err, ErrUnavailable) || errors.Is(err, zkconn.ErrClosed)) {
 		return fmt.Errorf("%w; the change may have been made nevertheless", err)
 	}
 	return err

@@ -163,6 +163,8 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 // compare has the clock tell the group's time. If that seems to be wrong, it waits for the next sign of life, which tells: it may be
 // these that have ceased.
 func (c *Client) compare(ctx context.Context, live map[string]Instance) error {
+	ctx, stop := c.conn.WhileOpen(ctx)
+	defer stop()
 	k := c.clock
 	k.follow(live)
 	select {

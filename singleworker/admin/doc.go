@@ -1,7 +1,8 @@
 // Package admin reads and changes the jobs of one group of instances: it
 // submits, edits, cancels, pauses, lists and shows jobs, runs one now or stops
 // its run, explains the outcome of ticks, and lists and drains instances. swctl is
-// built on it, and an application's admin page can be.
+// built on it, and an application's admin page can be. Dial connects, and On works on the session of
+// an instance.
 //
 // The name of a shard, such as "report[3]", selects one shard of a job: to get
 // it, to read its history, to explain its ticks, to run it or to stop its run.
@@ -13,6 +14,6 @@
 // what one instance believes.
 //
 // Every call takes a context and returns when that is done. If the connection
-// breaks during a call, the call is retried until its outcome is known or the
-// context is done; then the error says that the outcome is unknown.
+// breaks during a call, the call is retried until its outcome is known, the
+// context is done, or Close is called. Then the error says that the outcome is unknown.
 package admin

@@ -208,9 +208,12 @@ func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instanc
 	if err := checkOrder(sid, OrderOptions{}); err != nil {
 		return Instance{}, false, err
 	}
-	err = c.await(ctx, func() (bool, error) {
-		_, _, err := c.conn.GetW(ctx, c.tree.Instance(sid))
-		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+	err = c.await(ctx, func(l *lookout) (bool, error) {
+		nodes, err := l.watch(ctx, zkconn.Read{Path: c.tree.Instance(sid)})
+		if err == nil && !errors.Is(nodes[0].Err, zkconn.ErrNoNode) {
+			err = nodes[0].Err
+		}
+		if err != nil {
 			return false, err
 		}
 		all, err := c.counted(ctx)

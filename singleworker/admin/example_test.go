@@ -93,6 +93,40 @@ func ExampleClient_Trigger() {
 	// ok
 }
 
+// A handler plans a run of another job, and says in the log why: the application does what operators do, on its own session.
+func ExampleOn() {
+	servers, stop := serve()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	m, err := singleworker.New(singleworker.Config{Servers: servers, ServerType: "billing", InstanceID: "app-1", Version: "v1.4.0"})
+	check(err)
+	operator := admin.On(m)
+	_, err = operator.List(ctx)
+	fmt.Println(errors.Is(err, singleworker.ErrNotRunning))
+
+	check(m.Handle("import", func(ctx context.Context, _ *singleworker.Run) error {
+		_, err := operator.Trigger(ctx, "report", admin.TriggerOptions{Reason: "new data"})
+		return err
+	}))
+	check(m.Handle("report", func(context.Context, *singleworker.Run) error {
+		cancel()
+		return nil
+	}))
+	check(m.Schedule(singleworker.Job{Name: "import", Schedule: "@every 1s"}))
+	check(m.Schedule(singleworker.Job{Name: "report", Schedule: "@manually"}))
+	client, err := admin.Dial(context.Background(), admin.Config{Servers: servers, ServerType: "billing"})
+	check(err)
+	defer client.Close()
+	check(m.Run(ctx))
+
+	log, err := client.Log(context.Background(), admin.LogOptions{Max: 1})
+	check(err)
+	fmt.Println(log[0].Kind, log[0].Jobs, log[0].From, log[0].Reason)
+	// Output:
+	// true
+	// trigger [report] app-1 (v1.4.0) new data
+}
+
 // What happens to a job is heard of as it happens.
 func ExampleClient_Watch() {
 	servers, stop := serve()

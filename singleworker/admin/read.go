@@ -162,9 +162,10 @@ func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error)
 	}
 	var status JobStatus
 	slot := name
-	err := c.await(ctx, func() (bool, error) {
-		if _, _, err := c.conn.GetW(ctx, c.tree.Alive(slot)); err != nil { // the shard may not exist yet
-			_, _, _ = c.conn.ChildrenW(ctx, c.tree.Shards(zkrec.JobOfSlot(name)))
+	err := c.await(ctx, func(l *lookout) (bool, error) {
+		shards := zkconn.Read{Path: c.tree.Shards(zkrec.JobOfSlot(name)), Children: true} // this one may not exist yet
+		if _, err := l.watch(ctx, zkconn.Read{Path: c.tree.Alive(slot)}, shards); err != nil {
+			return false, err
 		}
 		now, err := c.get(ctx, name)
 		if err != nil {

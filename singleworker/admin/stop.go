@@ -61,7 +61,7 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	runs := slices.SortedFunc(maps.Values(stops), func(a, b *openRun) int {
 		return cmp.Or(cmp.Compare(len(a.slot), len(b.slot)), cmp.Compare(a.slot, b.slot)) // by index, too
 	})
-	err = c.await(ctx, func() (bool, error) { return c.follow(ctx, name, runs, lookAtStopped) })
+	err = c.await(ctx, func(l *lookout) (bool, error) { return l.follow(ctx, name, runs, lookAtStopped) })
 	var entries []Entry
 	for _, run := range runs {
 		entries = append(entries, run.last)

@@ -83,7 +83,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 // and ErrUnavailable if nothing could be read.
 func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error) {
 	var runs []*openRun
-	err := c.await(ctx, func() (bool, error) {
+	err := c.await(ctx, func(l *lookout) (bool, error) {
 		if runs == nil {
 			_, pasts, err := c.pasts(ctx, name)
 			if err != nil {
@@ -97,7 +97,7 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 				runs = append(runs, newOpenRun(slot, c.tree.Request(slot.slot, id), manual))
 			}
 		}
-		return c.follow(ctx, name, runs, lookAtManual)
+		return l.follow(ctx, name, runs, lookAtManual)
 	})
 	var entries []Entry
 	var open []*openRun

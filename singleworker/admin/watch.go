@@ -181,8 +181,9 @@ func newWatcher(c *Client, o WatchOptions, yield func(Event, error) bool) *watch
 
 // run returns errDone when the consumer has had enough.
 func (w *watcher) run(ctx context.Context) error {
-	w.c.listen(w.ears, true)
-	defer w.c.listen(w.ears, false)
+	ctx, stop := w.c.conn.WhileOpen(ctx)
+	defer stop()
+	defer w.c.conn.Subscribe(w.ears.hear)()
 	for {
 		if err := w.c.conn.Retry(ctx, func() error { return w.round(ctx) }); err != nil {
 			return err
@@ -208,20 +209,6 @@ func (w *watcher) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// listen adds or removes ears.
-func (c *Client) listen(e *ears, add bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !add {
-		delete(c.ears, e)
-		return
-	}
-	if c.ears == nil {
-		c.ears = make(map[*ears]struct{})
-	}
-	c.ears[e] = struct{}{}
 }
 
 // round reads what has changed and reports the events. After an error everything is read again.

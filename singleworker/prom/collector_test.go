@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/prom"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
@@ -277,7 +278,7 @@ func TestJobsAreLimited(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		want(2, "c", "d")
-		if _, err := m.Cancel(t.Context(), "d"); err != nil {
+		if _, err := admin.On(m).Cancel(t.Context(), "d"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Minute)

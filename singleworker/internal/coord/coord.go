@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/deputy"
 	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
@@ -32,9 +33,9 @@ type Runner interface {
 	Observer
 }
 
-// Config is all that a Coordinator needs. Every field but those of Member that say so must be set.
+// Config is all that a Coordinator needs. Every field but Chance, and those of Member that say so, must be set.
 type Config struct {
-	Conn       zkconn.Config
+	Conn       *zkconn.Conn // which Run opens, and closes
 	ServerType string
 	SyncPeriod time.Duration
 	// HeartbeatPeriod is how often the heartbeat of a slot without a run is written at least.
@@ -46,6 +47,7 @@ type Config struct {
 	Runner          Runner
 	Leases          *leases.Table
 	Clock           *leases.Clock
+	Chance          *chance.Source
 	Logger          *slog.Logger
 }
 
@@ -79,7 +81,7 @@ type Coordinator struct {
 // New returns a coordinator; Run starts it.
 func New(cfg Config) *Coordinator {
 	loop := session.New(session.Config{
-		Conn: cfg.Conn, ServerType: cfg.ServerType, SyncPeriod: cfg.SyncPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
+		Conn: cfg.Conn, ServerType: cfg.ServerType, SyncPeriod: cfg.SyncPeriod, Clock: cfg.Clock, Chance: cfg.Chance, Logger: cfg.Logger,
 	})
 	c := &Coordinator{log: cfg.Logger, loop: loop, observer: cfg.Runner, runner: cfg.Runner}
 	c.health.latest = unknown

@@ -47,7 +47,7 @@ func (g *group) join(sid string) *instance {
 	}
 	clock := leases.NewClock()
 	cfg := Config{
-		Conn: g.Conn(m.client), ServerType: "group", SyncPeriod: roomtest.SyncPeriod, HistorySize: zkrec.MinHistory,
+		Conn: g.Closed(m.client), ServerType: "group", SyncPeriod: roomtest.SyncPeriod, HistorySize: zkrec.MinHistory,
 		Member:   member.Config{ID: sid, Instance: zkrec.Instance{Incarnation: sid + "-1"}},
 		Handlers: roomtest.Handlers{Without: []string{roomtest.Foreign}}, Runner: m.Runner, Leases: leases.NewTable(clock), Clock: clock, Logger: m.log.Logger(),
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
 // What the program asks of an instance that runs. Everything here may be called by anybody.
@@ -55,15 +54,6 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 
 // ready reports whether this instance is part of the group and has read its jobs.
 func (c *Coordinator) ready() bool { return c.loop.Joined() && c.catalog.Survey.Complete() }
-
-// Conn returns the connection. It is closed when Run returns.
-func (c *Coordinator) Conn(ctx context.Context) (*zkconn.Conn, error) {
-	err := c.await(ctx, func(done chan struct{}) { close(done) }) // the loop sets it before it runs anything
-	if err != nil {
-		return nil, err
-	}
-	return c.loop.Conn, nil
-}
 
 // Handle says that a handler was added to those of this instance; names are all of them. The group hears of it
 // soon, or when this instance joins next.

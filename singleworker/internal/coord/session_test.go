@@ -100,7 +100,8 @@ func TestUnreadableInstanceRecordIsRewritten(t *testing.T) {
 func TestGrantedSessionBoundsTheSyncPeriod(t *testing.T) {
 	inGroup(t, func(g *group) {
 		const granted = 10 * time.Second
-		g.configure = func(cfg *Config) { cfg.Conn.SessionTimeout, cfg.SyncPeriod = 10*time.Minute, 10*time.Minute }
+		g.Session = 10 * time.Minute
+		g.configure = func(cfg *Config) { cfg.SyncPeriod = 10 * time.Minute }
 		g.Submit("job")
 		g.Set(g.Tree.Tick("job"), []byte(`{"schema":99}`))
 		a := g.join("a")

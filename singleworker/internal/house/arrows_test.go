@@ -35,6 +35,9 @@ const (
 	cliFlags = "github.com/urfave/cli/v2/..."
 )
 
+// observers look at a group from outside.
+var observers = []string{"singleworker/admin/...", "singleworker/notify", "singleworker/runlog/...", "singleworker/web"}
+
 var forbidden = []arrow{
 	{
 		from: "...", except: []string{"singleworker/internal/zkconn"}, to: []string{zkClient},
@@ -53,6 +56,14 @@ var forbidden = []arrow{
 	{
 		from: "singleworker", to: []string{"net/http/..."},
 		reason: "an application that serves no HTTP must not link a server; package health answers probes",
+	},
+	{
+		from: "singleworker", to: observers,
+		reason: "an application links observers of the group only if it asks for them, as with admin.On",
+	},
+	{
+		from: "singleworker/internal/...", except: []string{"singleworker/internal/swtest"}, to: observers,
+		reason: "the engine runs jobs and does not depend on its observers",
 	},
 	{
 		from: "singleworker/cronexpr", to: []string{outside},
@@ -163,7 +174,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/admin", to: []string{
-			"singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner", "singleworker/guard",
+			"singleworker", "singleworker/internal/lease", "singleworker/internal/coord", "singleworker/internal/runner", "singleworker/guard",
 		},
 		reason: "an operator reads and changes records; owning and running are up to instances",
 	},

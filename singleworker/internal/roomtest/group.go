@@ -1,6 +1,7 @@
 package roomtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,8 +40,9 @@ type Group struct {
 	Editor *zkconn.Conn
 
 	// Set these before an instance is started.
-	Grace time.Duration         // see owner.Owner.Grace; 0 unless set
-	Walls map[string]wall.Clock // of the instances whose wall clocks are off
+	Grace   time.Duration         // see owner.Owner.Grace; 0 unless set
+	Session time.Duration         // the timeout that instances ask for; SessionTimeout unless set
+	Walls   map[string]wall.Clock // of the instances whose wall clocks are off
 }
 
 // InGroup runs a test in a bubble, in which every goroutine must have ended after it.
@@ -76,7 +78,17 @@ func (g *Group) Conn(client *zkdev.Client) zkconn.Config {
 		}
 		return Settle(conn), nil
 	}
-	return zkconn.Config{Servers: "zk1", SessionTimeout: SessionTimeout, Dial: dial, Logger: slog.New(slog.DiscardHandler)}
+	return zkconn.Config{Servers: "zk1", SessionTimeout: cmp.Or(g.Session, SessionTimeout), Dial: dial, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// Closed returns a connection of a client, which is not open yet.
+func (g *Group) Closed(client *zkdev.Client) *zkconn.Conn {
+	g.T.Helper()
+	conn, err := zkconn.New(g.Conn(client))
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	return conn
 }
 
 // Pass lets time pass, including what happens at its end.

@@ -42,7 +42,7 @@ type Loop struct {
 func (g *Group) NewLoop(sid string) *Loop {
 	l := &Loop{Client: g.Server.Client(sid), Log: &Log{}, Ended: make(chan error, 1), g: g}
 	l.Loop = session.New(session.Config{
-		Conn: g.Conn(l.Client), ServerType: "group", SyncPeriod: SyncPeriod, Clock: leases.NewClockOf(g.Walls[sid]),
+		Conn: g.Closed(l.Client), ServerType: "group", SyncPeriod: SyncPeriod, Clock: leases.NewClockOf(g.Walls[sid]),
 		Logger: l.Log.Logger(),
 	})
 	return l

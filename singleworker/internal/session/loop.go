@@ -17,12 +17,13 @@ import (
 // ErrEnded is returned by what needs the loop after Run has returned.
 var ErrEnded = errors.New("no longer part of the group")
 
-// Config is all that a Loop needs. Every field must be set.
+// Config is all that a Loop needs. Every field but Chance must be set.
 type Config struct {
-	Conn       zkconn.Config
+	Conn       *zkconn.Conn // which the loop opens, and closes
 	ServerType string
 	SyncPeriod time.Duration // at most; see Loop.SyncPeriod
 	Clock      *leases.Clock
+	Chance     *chance.Source
 	Logger     *slog.Logger
 }
 
@@ -57,7 +58,7 @@ type Loop struct {
 	Chance *chance.Source
 	// Server is ZooKeeper's clock; set by New.
 	Server *ServerClock
-	// Conn is set by Run before anything is posted.
+	// Conn is open while the loop runs.
 	Conn *zkconn.Conn
 
 	cfg     Config
@@ -87,7 +88,7 @@ type status struct {
 // New returns a loop; Run starts it.
 func New(cfg Config) *Loop {
 	l := &Loop{
-		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger, Chance: cfg.Conn.Chance,
+		Tree: zkrec.NewTree(cfg.ServerType), Clock: cfg.Clock, Log: cfg.Logger, Chance: cfg.Chance, Conn: cfg.Conn,
 		cfg: cfg, box: task.NewMailbox(), ended: make(chan struct{}), silent: make(map[string]bool),
 	}
 	l.loop, l.Server = l, &ServerClock{loop: l}
@@ -97,12 +98,11 @@ func New(cfg Config) *Loop {
 // Run connects and runs the loop until h ends it, or ctx does; it then returns the cause of ctx.
 func (l *Loop) Run(ctx context.Context, h Handler) error {
 	l.handler = h
-	conn, err := zkconn.Open(l.cfg.Conn, l.onEvent)
-	if err != nil {
+	l.Conn.Subscribe(l.onEvent)
+	if err := l.Conn.Open(l.Chance); err != nil {
 		l.end()
 		return err
 	}
-	l.Conn = conn
 	l.tasks = task.NewPool(ctx)
 	l.tasks.Go("coordinator", func(ctx context.Context) error {
 		defer l.end()
@@ -110,8 +110,8 @@ func (l *Loop) Run(ctx context.Context, h Handler) error {
 		defer l.tasks.Cancel(nil) // pending requests have nobody to report to
 		return l.run(ctx)
 	})
-	err = l.tasks.Wait()
-	conn.Close()
+	err := l.tasks.Wait()
+	l.Conn.Close()
 	return err
 }
 
@@ -292,7 +292,7 @@ func (l *Loop) warnIfUnreachable() {
 		err = errors.New("a server accepts connections but does not answer")
 	}
 	l.Log.Warn("ZooKeeper cannot be reached", "for", (now - l.lostAt).Round(time.Second).String(),
-		"servers", l.cfg.Conn.Servers, "err", err)
+		"servers", l.Conn.Servers(), "err", err)
 }
 
 // OnePerTime keeps a request from being sent twice at once: what is asked for meanwhile is sent once

@@ -260,12 +260,8 @@ func TestUnreachableZooKeeperIsLoggedAtAPace(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Server.Stop()
+		g.Session = time.Millisecond
 		l := g.NewLoop("a")
-		conn := g.Conn(l.Client)
-		conn.SessionTimeout = time.Millisecond
-		l.Loop = session.New(session.Config{
-			Conn: conn, ServerType: "group", SyncPeriod: roomtest.SyncPeriod, Clock: l.Clock, Logger: l.Log.Logger(),
-		})
 		l.OnNext = func(time.Duration) time.Duration { return l.Now() + time.Millisecond }
 		l.Start()
 		roomtest.Pass(10 * time.Second)

@@ -95,28 +95,29 @@ func TestJobsOfARunningManager(t *testing.T) {
 		if run := <-ran; run.Job != "planned" || run.Manual {
 			t.Errorf("ran %+v, want what the handler has scheduled", run)
 		}
-		if _, err := m.Cancel(t.Context(), "plan"); err != nil {
+		operator := admin.On(m)
+		if _, err := operator.Cancel(t.Context(), "plan"); err != nil {
 			t.Error(err)
 		}
-		was, err := m.Cancel(t.Context(), "planned")
+		was, err := operator.Cancel(t.Context(), "planned")
 		if err != nil || was.Owner == nil || was.Owner.InstanceID != "i0" || !was.Declared {
 			t.Errorf("Cancel = %+v, %v; want the declared job as it was", was, err)
 		}
-		if _, err := m.Cancel(t.Context(), "planned"); !errors.Is(err, admin.ErrNotFound) {
+		if _, err := operator.Cancel(t.Context(), "planned"); !errors.Is(err, admin.ErrNotFound) {
 			t.Errorf("a second Cancel: %v, want admin.ErrNotFound", err)
 		}
 		if err := m.Schedule(singleworker.Job{Name: "yearly", Schedule: "@yearly", Handler: "work"}); err != nil {
 			t.Error(err)
 		}
-		jobs, err := m.Jobs(t.Context())
+		jobs, err := operator.List(t.Context())
 		if err != nil || len(jobs) != 1 || jobs[0].Name != "yearly" || !jobs[0].Declared {
-			t.Errorf("Jobs = %+v, %v; want the one that was just declared", jobs, err)
+			t.Errorf("List = %+v, %v; want the one that was just declared", jobs, err)
 		}
 		time.Sleep(settled) // drains nothing: runs of the canceled job are over
 		for len(ran) > 0 {
 			<-ran
 		}
-		result, err := m.Trigger(t.Context(), "yearly", admin.TriggerOptions{By: "its own program"})
+		result, err := operator.Trigger(t.Context(), "yearly", admin.TriggerOptions{By: "its own program"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,45 +229,29 @@ func TestCallsWhenNotRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
 		job := singleworker.Job{Name: "report", Schedule: "@daily"}
-		calls := func(m *singleworker.Manager, ctx context.Context) map[string]error {
-			_, canceled := m.Cancel(ctx, "report")
-			_, triggered := m.Trigger(ctx, "report", admin.TriggerOptions{})
-			_, listed := m.Jobs(ctx)
-			return map[string]error{"Cancel": canceled, "Trigger": triggered, "Jobs": listed}
-		}
-		want := func(when string, got map[string]error, want error) {
-			t.Helper()
-			for what, err := range got {
-				if !errors.Is(err, want) {
-					t.Errorf("%s: %s: %v, want %v", when, what, err, want)
-				}
-			}
-		}
-		m, err := singleworker.New(singleworker.Config{Servers: "nowhere", ServerType: "group"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want("before Run", calls(m, t.Context()), singleworker.ErrNotRunning)
 		i := c.Start("i0", swtest.Setup{})
-		m = i.Manager()
+		m := i.Manager()
 		time.Sleep(settled)
 		i.Partition()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		away := calls(m, ctx)
-		away["Schedule"] = m.ScheduleContext(ctx, job)
-		want("without ZooKeeper", away, context.DeadlineExceeded)
-		waiting := make(chan error, 2)
-		go func() { _, err := m.Jobs(context.Background()); waiting <- err }()
+		if err := m.ScheduleContext(ctx, job); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without ZooKeeper: %v, want DeadlineExceeded", err)
+		}
+		waiting := make(chan error, 1)
 		go func() { waiting <- m.Schedule(job) }()
 		synctest.Wait()
 		if err := i.Stop(); !errors.Is(err, singleworker.ErrNotHandedBack) {
 			t.Error(err)
 		}
-		want("when Run ends", map[string]error{"one": <-waiting, "other": <-waiting}, singleworker.ErrNotRunning)
-		after := calls(m, t.Context())
-		after["Schedule"], after["Handle"] = m.Schedule(job), m.Handle("report", func(context.Context, *singleworker.Run) error { return nil })
-		want("after Run", after, singleworker.ErrNotRunning)
+		handle := m.Handle("report", func(context.Context, *singleworker.Run) error { return nil })
+		for what, err := range map[string]error{
+			"Schedule when Run ends": <-waiting, "Schedule after Run": m.Schedule(job), "Handle after Run": handle,
+		} {
+			if !errors.Is(err, singleworker.ErrNotRunning) {
+				t.Errorf("%s: %v, want ErrNotRunning", what, err)
+			}
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package zkconn
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -53,7 +52,8 @@ type bulk struct {
 }
 
 // A setter is a bulk request that sets watches. Its watches end with the connection: the library, which does not
-// know them, does not set them again in the next.
+// know them, does not set them again in the next. So those of the library do not take their place: it sets them again some
+// time after the connection was made, and until then replies show what nobody was notified of.
 type setter struct{ done bool }
 
 // A heldEvent says that a node was deleted.
@@ -85,9 +85,9 @@ func (s *session) register(b *bulk) (path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range b.reads {
-		watched := s.watched[r.Children]
+		watched := s.together[r.Children]
 		by, set := watched[r.Path]
-		if !r.Watch || set && (by == nil || by.done) {
+		if !r.Watch || set && by.done {
 			continue
 		}
 		watched[r.Path] = b.by
@@ -106,7 +106,7 @@ func (s *session) unregister(path string, by *setter, reads []Read, results []Re
 	delete(s.bulks, path)
 	by.done = true
 	for i, r := range reads {
-		watched := s.watched[r.Children]
+		watched := s.together[r.Children]
 		if watched[r.Path] == by && (results == nil || results[i].Err != nil) {
 			delete(watched, r.Path)
 		}
@@ -127,16 +127,19 @@ func (s *session) bulk(path string) *bulk {
 func (s *session) forgetBulkWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, watched := range s.watched {
-		maps.DeleteFunc(watched, func(_ string, by *setter) bool { return by != nil })
-	}
+	s.together = newWatches()
 }
 
 // onlySetBy reports whether nobody else watches a node.
 func (s *session) onlySetBy(by *setter, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, watched := range s.watched {
+	for _, watched := range s.singly {
+		if _, set := watched[path]; set {
+			return false
+		}
+	}
+	for _, watched := range s.together {
 		if other, set := watched[path]; set && other != by {
 			return false
 		}

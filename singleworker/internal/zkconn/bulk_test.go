@@ -218,6 +218,33 @@ func TestReadManyHidesNothingFromOthers(t *testing.T) {
 	})
 }
 
+// A watch that somebody else has set in another way does not take the place of one: the library's are set again some time after
+// the next connection was made, and those of bulk requests are not. A change is reported once.
+func TestReadManyAndGetWWatchTheSameNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "", 0)
+		var seen seen
+		conn := s.open(t, Config{}, seen.event)
+		getW := func() {
+			t.Helper()
+			if _, _, err := conn.GetW(t.Context(), "/a"); err != nil {
+				t.Error(err)
+			}
+		}
+		getW()
+		conn.ReadMany(t.Context(), []Read{data("/a")})
+		s.change(t, SetOp("/a", nil, AnyVersion))
+		seen.want(t, "/a")
+		conn.ReadMany(t.Context(), []Read{data("/a")})
+		getW()
+		s.change(t, SetOp("/a", nil, AnyVersion))
+		seen.want(t, "/a")
+		s.wantRequests(t, "getData /a and watch", "setWatches ", "multiRead ", "setWatches ", "multiRead ", "getData /a and watch")
+	})
+}
+
 // Watches that the library does not know end with the connection.
 func TestBulkWatchesEndWithTheConnection(t *testing.T) {
 	t.Parallel()

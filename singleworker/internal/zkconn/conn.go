@@ -32,8 +32,9 @@ type Config struct {
 	TLS            *tls.Config   // nil: plain TCP
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
-	Chance         *chance.Source
 	Traffic        *Traffic // counts what is sent and received; nil: nobody does
+	// Closed is why the connection is not open, for the errors of calls that are made nevertheless. Nil: ErrClosed says it all.
+	Closed error
 }
 
 // EventKind is the kind of an Event.
@@ -57,31 +58,47 @@ type Event struct {
 // Conn is a session, and the next one when that has expired. It is safe for concurrent use.
 type Conn struct {
 	cfg     Config
+	names   []string // of the servers
 	servers hosts
 	chroot  string
 	acl     []zk.ACL
 	open    *OpenACLError // why the connection creates no nodes, or nil; see InheritACL
 	granted atomic.Int64  // session timeout in nanoseconds
 	longest atomic.Int64  // that was asked for or granted, likewise
-	onEvent func(Event)
 
 	tasks    *task.Group     // runs every call of the library
 	closing  context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
 	close    context.CancelFunc
-	session  atomic.Pointer[session] // the latest
+	session  atomic.Pointer[session] // the latest; before Open, one that refuses every call
 	trouble  atomic.Pointer[error]   // why the latest connection attempt failed, or nil
 	oneByOne atomic.Bool             // the server does not know bulk requests
 
 	mu     sync.Mutex
 	closed bool
+
+	telling     sync.Mutex
+	subscribers map[*func(Event)]struct{}
 }
 
 // Zxid is the last transaction that the server has told of, in this session.
 func (c *Conn) Zxid() int64 { return c.session.Load().zxid.Load() }
 
-// Open starts a session and returns before it is connected; calls wait until it is. onEvent is called
-// in the order of the events and must not block. The caller must call Close.
+// Open returns a New connection that is open, and of which onEvent hears everything; see Subscribe. The caller must call Close.
 func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
+	c, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.Subscribe(onEvent)
+	if err := c.Open(nil); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// New returns a connection that is not open yet. Before Open and after Close, calls return an error that wraps ErrClosed
+// and Config.Closed.
+func New(cfg Config) (*Conn, error) {
 	servers, chroot, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, fmt.Errorf("servers %q: %w", cfg.Servers, err)
@@ -91,30 +108,79 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 		return nil, fmt.Errorf("ACL: %w", err)
 	}
 	c := &Conn{
-		cfg: cfg, chroot: chroot, acl: acl, onEvent: onEvent,
-		tasks: task.NewPool(context.Background()),
+		cfg: cfg, names: servers, chroot: chroot, acl: acl,
+		tasks: task.NewPool(context.Background()), subscribers: make(map[*func(Event)]struct{}),
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.granted.Store(int64(cfg.SessionTimeout))
 	c.longest.Store(int64(cfg.SessionTimeout))
-	if err := c.begin(servers); err != nil {
+	none := &session{ready: make(chan struct{}), refused: c.closedError()}
+	close(none.ready)
+	c.session.Store(none)
+	return c, nil
+}
+
+// Open starts a session and returns before it is connected; calls wait until it is. The random numbers come from source. It is
+// called once, and Close must be called after it unless it fails.
+func (c *Conn) Open(source *chance.Source) error {
+	if err := c.begin(source); err != nil {
 		c.close()
-		return nil, fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	c.tasks.Go("zookeeper sessions", func(context.Context) error {
 		for c.session.Load().wait() {
-			if err := c.begin(servers); err != nil {
+			if err := c.begin(source); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return c, nil
+	return nil
+}
+
+// Subscribe has hear called with each event from now on, until stop was called. A notification of a change comes before any
+// reply that shows its transaction or a later one, unless only a GetW or ChildrenW of a former connection has set the
+// watch. hear must not block, and not call the Conn.
+func (c *Conn) Subscribe(hear func(Event)) (stop func()) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.subscribers[&hear] = struct{}{}
+	return func() {
+		c.telling.Lock()
+		defer c.telling.Unlock()
+		delete(c.subscribers, &hear)
+	}
+}
+
+// tell tells the subscribers of an event. It is called in the order of the events.
+func (c *Conn) tell(ev Event) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	for hear := range c.subscribers {
+		(*hear)(ev)
+	}
+}
+
+// WhileOpen returns a context that also ends with Close; then its cause is the error that calls return.
+func (c *Conn) WhileOpen(ctx context.Context) (open context.Context, stop func()) {
+	open, cancel := context.WithCancelCause(ctx)
+	detach := context.AfterFunc(c.closing, func() { cancel(c.closedError()) })
+	return open, func() {
+		detach()
+		cancel(nil)
+	}
+}
+
+func (c *Conn) closedError() error {
+	if c.cfg.Closed == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", c.cfg.Closed, ErrClosed)
 }
 
 // Close ends the session, and with it its ephemeral nodes, if the server is reachable. It waits at most
 // one second for an unresponsive server and returns when all goroutines of the connection have ended.
-// Pending calls return ErrLost. Close is idempotent.
+// Pending calls return ErrLost, and later ones ErrClosed. Close is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -123,6 +189,9 @@ func (c *Conn) Close() {
 	c.close()
 	_ = c.tasks.Wait() // tasks report errors to their callers
 }
+
+// Servers is the connect string.
+func (c *Conn) Servers() string { return c.cfg.Servers }
 
 // SessionTimeout returns the timeout that the server granted, or the requested one before the first
 // connection.
@@ -156,21 +225,26 @@ func (c *Conn) call(ctx context.Context, op, path string, f func(s *session) err
 		case <-ctx.Done():
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return &OpError{Op: op, Path: path, Err: err}
-	}
-	if s.refused != nil {
+	switch {
+	case c.closing.Err() != nil:
+		return c.closedError()
+	case ctx.Err() != nil:
+		return &OpError{Op: op, Path: path, Err: ctx.Err()}
+	case s.refused != nil:
 		return s.refused
 	}
 	answer := make(chan error, 1)
 	if !c.start(op, func() { answer <- f(s) }) {
-		return &OpError{Op: op, Path: path, Err: ErrLost}
+		return c.closedError()
 	}
 	select {
 	case err := <-answer:
 		err = opError(op, path, err)
 		if errors.Is(err, ErrUnclear) {
 			c.pause(ctx) // callers ask again at once
+		}
+		if IsUnknown(err) && c.closing.Err() != nil {
+			return fmt.Errorf("%w: %w", c.closedError(), err)
 		}
 		return err
 	case <-ctx.Done():

@@ -117,7 +117,7 @@ func TestCallsWithoutConnectionEndWithTheirContext(t *testing.T) {
 	})
 }
 
-func TestCloseEndsCallsWithErrLost(t *testing.T) {
+func TestCloseEndsCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -135,13 +135,69 @@ func TestCloseEndsCallsWithErrLost(t *testing.T) {
 			t.Errorf("Close took %v, want the second that a server has to answer", took)
 		}
 		for range calls {
-			if err := <-answers; !errors.Is(err, ErrLost) {
-				t.Errorf("a call under way ended with %v, want ErrLost", err)
+			if err := <-answers; !errors.Is(err, ErrLost) || !errors.Is(err, ErrClosed) {
+				t.Errorf("a call under way ended with %v, want ErrLost because of ErrClosed", err)
 			}
 		}
-		if _, _, err := conn.Get(t.Context(), "/a"); !errors.Is(err, ErrLost) {
-			t.Errorf("Get after Close = %v, want ErrLost", err)
+		if _, _, err := conn.Get(t.Context(), "/a"); !errors.Is(err, ErrClosed) || errors.Is(err, ErrLost) {
+			t.Errorf("Get after Close = %v, want ErrClosed alone", err)
 		}
+	})
+}
+
+// Before Open and after Close, calls say why there is no connection, and nobody waits for one.
+func TestCallsWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		errNotYet := errors.New("not running")
+		conn, err := New(Config{Servers: "zk1/app", SessionTimeout: asked, Logger: discard, Dial: s.dial, Closed: errNotYet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(when string, err error) {
+			t.Helper()
+			if !errors.Is(err, errNotYet) || !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: %v, want ErrClosed and the reason", when, err)
+			}
+		}
+		ask := func() error {
+			return conn.Retry(t.Context(), func() error {
+				_, err := conn.MultiOn(t.Context(), "/a", 0, DeleteOp("/a", AnyVersion))
+				return err
+			})
+		}
+		want("before Open", ask())
+		if zxid := conn.Zxid(); zxid != 0 {
+			t.Errorf("has seen transaction %d before Open", zxid)
+		}
+		s.absent.Store(true)
+		if err := conn.Open(nil); err != nil {
+			t.Fatal(err)
+		}
+		open, stop := conn.WhileOpen(t.Context())
+		defer stop()
+		short, stopShort := conn.WhileOpen(t.Context())
+		stopShort()
+		answer := make(chan error, 1)
+		go func() { answer <- ask() }()
+		time.Sleep(time.Minute)
+		if len(answer) > 0 || open.Err() != nil || short.Err() == nil {
+			t.Errorf("while the server is away: %d answers, contexts ended with %v and %v", len(answer), open.Err(), short.Err())
+		}
+		conn.Close()
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			want("Close", err)
+		default:
+			t.Error("a call waits after Close")
+		}
+		want("the cause of the context", context.Cause(open))
+		want("after Close", ask())
+		late, stop := conn.WhileOpen(t.Context())
+		defer stop()
+		<-late.Done()
 	})
 }
 
@@ -162,8 +218,11 @@ func TestCloseWithoutAServer(t *testing.T) {
 				if took := time.Since(start); took > 3*time.Second {
 					t.Errorf("Close took %v", took)
 				}
-				if err := <-answer; !errors.Is(err, ErrLost) {
-					t.Errorf("the call ended with %v, want ErrLost", err)
+				if err := <-answer; !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+					t.Errorf("the call ended with %v, want ErrLost or ErrClosed", err)
+				}
+				if _, _, err := conn.Get(t.Context(), "/a"); !errors.Is(err, ErrClosed) || errors.Is(err, ErrLost) {
+					t.Errorf("Get after Close = %v, want ErrClosed alone", err)
 				}
 			})
 		})

@@ -20,6 +20,8 @@ var (
 	ErrTooLong = errors.New("the node's data or list of children is too long")
 	// ErrLost is returned when the connection was lost or closed before the reply arrived.
 	ErrLost = errors.New("connection lost before the answer")
+	// ErrClosed is returned by calls before Open and after Close, and by those that Close has ended.
+	ErrClosed = errors.New("the connection to ZooKeeper is not open")
 	// ErrUnclear is returned when the server's answer does not say whether the operation was applied: a
 	// code that is not known to (throttled, quota exceeded, request timeout, ...), or a reply that cannot
 	// be decoded.
@@ -40,7 +42,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 // IsUnknown reports whether the operation that failed with err may have been applied nevertheless, or
 // may still be applied.
 func IsUnknown(err error) bool {
-	return errors.Is(err, ErrLost) || errors.Is(err, ErrUnclear) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrUnclear) || errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // sentinels translates the library's errors that callers distinguish.

@@ -250,7 +250,7 @@ func (e *MultiError) Unwrap() error { return e.Err }
 // below the node first, which the transaction deletes. It is the first of the operations that a MultiError counts, and goes
 // with the session if there was no answer.
 func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
-	proof := path + "/proof-" + c.cfg.Chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
+	proof := path + "/proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
 	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create no nodes.
 	err := c.call(ctx, "create", proof, func(s *session) error {
 		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.acl)

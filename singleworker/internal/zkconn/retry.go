@@ -13,20 +13,30 @@ import (
 var ErrUnavailable = errors.New("ZooKeeper did not answer")
 
 // Retry calls f until its outcome is known. f must find out what an earlier call has done. If ctx ends
-// first, the error wraps ErrUnavailable and ctx's cause.
+// first, the error wraps ErrUnavailable and ctx's cause. If Close is called first, it is that of a call after it.
 func (c *Conn) Retry(ctx context.Context, f func() error) error {
-	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second, Jitter: c.cfg.Chance.Jitter("retry")}
-	for {
-		err := f()
-		if !IsUnknown(err) {
-			return err
-		}
-		if ctx.Err() != nil || pause.Wait(ctx) != nil {
-			err := fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
-			if trouble := c.Trouble(); trouble != nil {
-				err = fmt.Errorf("%w; last connection attempt: %w", err, trouble)
-			}
-			return err
-		}
+	err := f()
+	if !unanswered(err) {
+		return err
 	}
+	open, stop := c.WhileOpen(ctx)
+	defer stop()
+	pause := task.Backoff{Min: 20 * time.Millisecond, Max: time.Second, Jitter: c.session.Load().chance.Jitter("retry")}
+	for ; unanswered(err); err = f() {
+		if open.Err() == nil && pause.Wait(open) == nil {
+			continue
+		}
+		if c.closing.Err() != nil {
+			return c.closedError()
+		}
+		err := fmt.Errorf("%w in time: %w", ErrUnavailable, context.Cause(ctx))
+		if trouble := c.Trouble(); trouble != nil {
+			err = fmt.Errorf("%w; last connection attempt: %w", err, trouble)
+		}
+		return err
+	}
+	return err
 }
+
+// unanswered reports whether a later call may have a known outcome.
+func unanswered(err error) bool { return IsUnknown(err) && !errors.Is(err, ErrClosed) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/swjobs/singleworker/singleworker/internal/chance"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
@@ -21,6 +22,7 @@ var errExpired = errors.New("the session has expired")
 // a while would overwrite what its successor has written.
 type session struct {
 	conn    *Conn
+	chance  *chance.Source
 	zk      *zk.Conn
 	begun   chan struct{}   // closed when zk is set
 	over    context.Context //nolint:containedctx // ends with the session
@@ -36,10 +38,11 @@ type session struct {
 	// refused is why no call can be made; set before ready is closed.
 	refused error
 
-	mu      sync.Mutex
-	watched watches
-	bulks   map[string]*bulk // bulk requests under way, by the path of the request that stands for each
-	tokens  int              // bulk requests so far
+	mu       sync.Mutex
+	singly   watches          // that the library sets, and sets again in the next connection
+	together watches          // that bulk requests set
+	bulks    map[string]*bulk // bulk requests under way, by the path of the request that stands for each
+	tokens   int              // bulk requests so far
 }
 
 type watch struct {
@@ -51,14 +54,16 @@ type watch struct {
 // tens of thousands, and a map by both would be a third larger.
 type watches map[bool]map[string]*setter
 
+func newWatches() watches { return watches{false: {}, true: {}} }
+
 // begin makes a new session the one in which calls are made.
-func (c *Conn) begin(servers []string) error {
+func (c *Conn) begin(source *chance.Source) error {
 	s := &session{
-		conn: c, begun: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
-		watched: watches{false: {}, true: {}}, bulks: make(map[string]*bulk),
+		conn: c, chance: source, begun: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
+		singly: newWatches(), together: newWatches(), bulks: make(map[string]*bulk),
 	}
 	s.over, s.end = context.WithCancel(c.closing)
-	conn, events, err := zk.Connect(servers, c.cfg.SessionTimeout,
+	conn, events, err := zk.Connect(c.names, c.cfg.SessionTimeout,
 		zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
 			return c.dial(s, network, address)
 		}),
@@ -117,7 +122,7 @@ func (s *session) hangUp() {
 // reconnect.
 func (s *session) authenticate(auth string) {
 	defer close(s.ready)
-	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second, Jitter: s.conn.cfg.Chance.Jitter("auth")}
+	retry := task.Backoff{Min: 50 * time.Millisecond, Max: time.Second, Jitter: s.chance.Jitter("auth")}
 	for auth != "" {
 		err := opError("auth", "/", s.zk.AddAuth("digest", []byte(auth)))
 		switch {
@@ -136,12 +141,14 @@ func (s *session) authenticate(auth string) {
 
 // event translates the library's events, on the library's goroutine.
 func (s *session) event(ev zk.Event) {
-	report := s.conn.onEvent
+	report := s.conn.tell
 	switch {
 	case ev.Type != zk.EventSession:
 		s.mu.Lock()
-		delete(s.watched[false], ev.Path)
-		delete(s.watched[true], ev.Path)
+		for _, watched := range []watches{s.singly, s.together} {
+			delete(watched[false], ev.Path)
+			delete(watched[true], ev.Path)
+		}
 		s.mu.Unlock()
 		report(Event{Kind: NodeChanged, Path: strings.TrimPrefix(ev.Path, s.conn.chroot), Gone: ev.Type == zk.EventNodeDeleted})
 	case ev.State == zk.StateHasSession:
@@ -158,19 +165,19 @@ func (s *session) event(ev zk.Event) {
 }
 
 // watching runs request, which sets a watch if one is wanted and not already set: the library would
-// keep every duplicate.
+// keep every duplicate. One that a bulk request sets does not count, for it ends with the connection, and may not be set yet.
 func (s *session) watching(w watch, wanted bool, request func(set bool) error) error {
 	s.mu.Lock()
-	_, already := s.watched[w.children][w.path]
+	_, already := s.singly[w.children][w.path]
 	set := wanted && !already
 	if set {
-		s.watched[w.children][w.path] = nil
+		s.singly[w.children][w.path] = nil
 	}
 	s.mu.Unlock()
 	err := request(set)
 	if err != nil && set {
 		s.mu.Lock()
-		delete(s.watched[w.children], w.path)
+		delete(s.singly[w.children], w.path)
 		s.mu.Unlock()
 	}
 	return err

@@ -88,7 +88,7 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 // no other session.
 func TestExpiredSessionFindsNoServer(t *testing.T) {
 	t.Parallel()
-	c := &Conn{onEvent: func(Event) {}, closing: t.Context()}
+	c := &Conn{closing: t.Context()}
 	s := &session{conn: c, begun: make(chan struct{})}
 	close(s.begun)
 	s.over, s.end = context.WithCancel(t.Context())
@@ -103,4 +103,46 @@ func TestExpiredSessionFindsNoServer(t *testing.T) {
 	if s.over.Err() == nil {
 		t.Error("the session is not over")
 	}
+}
+
+// Each subscriber hears of everything in the same order, from when it has subscribed until it ends that.
+func TestSubscribers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		s.have(t, "/a", "", 0)
+		conn, err := New(Config{Servers: "zk1", SessionTimeout: asked, Logger: discard, Dial: s.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := make([][]EventKind, 3)
+		subscribe := func(i int) (stop func()) {
+			return conn.Subscribe(func(ev Event) { heard[i] = append(heard[i], ev.Kind) })
+		}
+		subscribe(0)
+		stop := subscribe(1)
+		if err := conn.Open(nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		subscribe(2)
+		if _, _, err := conn.GetW(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		s.change(t, SetOp("/a", nil, AnyVersion))
+		synctest.Wait()
+		stop()
+		if err := s.ExpireSession(conn.SessionID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		conn.Close()
+		first := []EventKind{Connected, NodeChanged}
+		if !slices.Equal(heard[1], first) || !slices.Equal(heard[0][:2], first) || !slices.Contains(heard[0], Expired) {
+			t.Errorf("heard %v and, until the end of the first session, %v", heard[0], heard[1])
+		}
+		if !slices.Equal(heard[2], heard[0][1:]) {
+			t.Errorf("heard %v since the first Connected, want %v", heard[2], heard[0][1:])
+		}
+	})
 }
