@@ -21,13 +21,13 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
 	}
-	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
-		return cmdline.WithHint(err, "%s", hint)
-	}
 	for _, arg := range c.Args {
 		if gone := c.canceled(ctx, client, jobOf(arg)); gone != "" {
 			return cmdline.WithHint(err, "swctl log %s (%s)", plain.Quoted(jobOf(arg)), gone)
 		}
+	}
+	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
+		return cmdline.WithHint(err, "%s", hint)
 	}
 	names, failed := client.Names(ctx)
 	for _, arg := range c.Args {
