@@ -239,7 +239,10 @@ func TestOperatorOnARunningManager(t *testing.T) {
 		begun := make(chan struct{}, 10)
 		work := func(ctx context.Context, _ *singleworker.Run) error {
 			begun <- struct{}{}
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute): // a run that was asked for may begin before the request is canceled, and a drain waits for it
+			}
 			return ctx.Err()
 		}
 		m := c.Start("i0", swtest.Setup{
