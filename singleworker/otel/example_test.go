@@ -38,7 +38,7 @@ func ExampleMiddleware() {
 	for _, of := range span.Attributes {
 		switch of.Key {
 		case "singleworker.job.name", "singleworker.instance.id", "singleworker.run.attempt":
-			fmt.Println(of.Key, of.Value.Emit())
+			fmt.Println(of.Key, of.Value.String())
 		}
 	}
 	// Output:
