@@ -152,7 +152,7 @@ func TestLogGolden(t *testing.T) {
 	for _, args := range [][]string{
 		{"log"}, {"log", "nightly"}, {"log", "-n", "2", "-o", "json"}, {"log", "nobody"}, {"log", "nobody", "-o", "json"},
 		{"log", "import[3]"}, {"log", "a", "b"}, {"log", "-n", "0"},
-		{"why", "gone"}, {"history", "gone[3]", "-o", "json"}, {"cancel", "--yes", "gone"}, {"show", "never"},
+		{"why", "gone"}, {"history", "gone[3]", "-o", "json"}, {"cancel", "--yes", "gone"}, {"show", "never"}, {"cancel", "--yes", "nightly", "nightli"},
 	} {
 		texts = append(texts, h.transcript(args...))
 	}

@@ -15,48 +15,55 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-// meant adds to an error about a job that does not exist who has canceled it, or what was probably meant: another name, or
-// another server type. Reading them is a courtesy: what fails here is not reported.
+// meant adds a hint to an error about a job that does not exist: who has canceled it, or another name or server type that
+// was probably meant. Reading them is a courtesy: what fails here is not reported.
 func (c *call) meant(ctx context.Context, client group.Client, err error) error {
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
 	}
+	names, failed := client.Names(ctx)
+	var missing []string
 	for _, arg := range c.Args {
-		if gone := c.canceled(ctx, client, jobOf(arg)); gone != "" {
-			return cmdline.WithHint(err, "swctl log %s (%s)", plain.Quoted(jobOf(arg)), gone)
+		if name := jobOf(arg); failed == nil && !slices.Contains(names, name) {
+			missing = append(missing, name)
 		}
+	}
+	if hint := c.canceled(ctx, client, missing); hint != "" {
+		return cmdline.WithHint(err, "%s", hint)
 	}
 	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
 		return cmdline.WithHint(err, "%s", hint)
 	}
-	names, failed := client.Names(ctx)
-	for _, arg := range c.Args {
-		arg = jobOf(arg)
-		if near := cmdline.Nearest(arg, names); failed == nil && near != "" && !slices.Contains(names, arg) {
+	for _, name := range missing {
+		if near := cmdline.Nearest(name, names); near != "" {
 			return cmdline.WithHint(err, "%s, if you mean that; swctl list shows all jobs", plain.Quoted(near))
 		}
 	}
 	return err
 }
 
-// canceled says who has canceled the last job of a name, which does not exist, and when; empty if the log does not tell.
-func (c *call) canceled(ctx context.Context, client group.Client, name string) string {
-	entries, err := client.Log(ctx, admin.LogOptions{Job: name})
+// canceled is a hint at who has canceled the first of some jobs, which do not exist, and when. It is empty if the log does not tell.
+func (c *call) canceled(ctx context.Context, client group.Client, missing []string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	entries, err := client.Log(ctx, admin.LogOptions{})
 	if err != nil {
 		return ""
 	}
-	at := slices.IndexFunc(entries, func(e admin.LogEntry) bool {
-		return e.Kind == admin.LogCancel && slices.Contains(e.Jobs, name)
-	})
-	if at < 0 {
-		return ""
+	for _, name := range missing {
+		for _, e := range entries {
+			if e.Kind != admin.LogCancel || !slices.Contains(e.Jobs, name) {
+				continue
+			}
+			text := fmt.Sprintf("%s canceled it %s", cmp.Or(e.By, e.From), plain.Relative(e.At, c.now()))
+			if e.Reason != "" {
+				text += ": " + e.Reason
+			}
+			return fmt.Sprintf("swctl log %s (%s)", plain.Quoted(name), text)
+		}
 	}
-	e := entries[at]
-	text := fmt.Sprintf("%s canceled it %s", cmp.Or(e.By, e.From), plain.Relative(e.At, c.now()))
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text
+	return ""
 }
 
 // unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or if
