@@ -202,9 +202,7 @@ func TestWatchResumes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		client := w.server.Client("watch")
-		c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
-		w.must(err)
-		w.Cleanup(c.Close)
+		c := w.dialBy(w.Context(), client.Dial)
 		on := w.watch(c, WatchOptions{})
 		on.want("at first", "watching")
 		client.Partition()

@@ -31,9 +31,7 @@ func TestWatchReportsEverything(t *testing.T) {
 			inWorld(t, func(w *world) {
 				m := newMadeUp(w, uint64(seed))
 				client := w.server.Client("watch")
-				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
-				w.must(err)
-				w.Cleanup(c.Close)
+				c := w.dialBy(w.Context(), client.Dial)
 				on := w.watch(c, WatchOptions{Trouble: seed%2 == 0, Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
 				settle()
 				from := w.server.Zxid()

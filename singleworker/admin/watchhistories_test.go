@@ -192,9 +192,7 @@ func TestWatchHistoriesOfRandomGroups(t *testing.T) {
 			inWorld(t, func(w *world) {
 				m := newMadeUp(w, uint64(seed))
 				client := w.server.Client("read")
-				c, err := Dial(w.Context(), Config{Servers: "zkdev:1", ServerType: "billing", Dial: client.Dial})
-				w.must(err)
-				w.Cleanup(c.Close)
+				c := w.dialBy(w.Context(), client.Dial)
 				on := w.read(c, WatchHistoriesOptions{Pause: time.Duration(1+m.r.IntN(500)) * time.Millisecond})
 				for range 200 {
 					time.Sleep(time.Duration(m.r.IntN(300)) * time.Millisecond)

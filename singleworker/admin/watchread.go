@@ -105,16 +105,7 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 		}
 	}
 	names := slices.Sorted(maps.Keys(jobs))
-	for len(names) > watchAtOnce {
-		if err := w.readJobs(ctx, names[:watchAtOnce], jobs); err != nil {
-			return err
-		}
-		if err := w.report(w.cursor); err != nil {
-			return err
-		}
-		names = names[watchAtOnce:]
-	}
-	if err := w.readJobs(ctx, names, jobs); err != nil { // the last event of the round will have the new cursor
+	if err := w.inParts(names, func(some []string) error { return w.readJobs(ctx, some, jobs) }); err != nil {
 		return err
 	}
 	quiet := w.ears.quiet()
@@ -128,6 +119,19 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 		w.jobList.after, w.nodeList.after = w.seen, w.seen
 	}
 	return nil
+}
+
+// inParts calls read for some names after the others, and reports between them. The last event of the round will have the new cursor.
+func (w *watcher) inParts(names []string, read func(some []string) error) error {
+	for ; len(names) > watchAtOnce; names = names[watchAtOnce:] {
+		if err := read(names[:watchAtOnce]); err != nil {
+			return err
+		}
+		if err := w.report(w.cursor); err != nil {
+			return err
+		}
+	}
+	return read(names)
 }
 
 // lookAt is what is to be read of a job.

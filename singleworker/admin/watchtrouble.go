@@ -123,8 +123,7 @@ func (w *watcher) readTroubles(ctx context.Context) error {
 		return err
 	}
 	slices.Sort(due)
-	for len(due) > 0 {
-		names := due[:min(len(due), watchAtOnce)]
+	return w.inParts(due, func(names []string) error {
 		all, err := w.c.readings(ctx, names, false)
 		if err != nil {
 			return err
@@ -135,13 +134,8 @@ func (w *watcher) readTroubles(ctx context.Context) error {
 				return err
 			}
 		}
-		if due = due[len(names):]; len(due) > 0 {
-			if err := w.report(w.cursor); err != nil { // the last event of the round will have the new cursor
-				return err
-			}
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) error {

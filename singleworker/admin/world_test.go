@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -46,9 +47,12 @@ func inWorld(t *testing.T, test func(w *world)) {
 // operator dials.
 func (w *world) operator() *Client { return w.dial(w.Context()) }
 
-func (w *world) dial(ctx context.Context) *Client {
+func (w *world) dial(ctx context.Context) *Client { return w.dialBy(ctx, w.server.Dial) }
+
+// dialBy is dial through a Client of the server, say, which can be cut off.
+func (w *world) dialBy(ctx context.Context, by func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
 	w.Helper()
-	c, err := Dial(ctx, Config{Servers: "zkdev:1", ServerType: "billing", Dial: w.server.Dial})
+	c, err := Dial(ctx, Config{Servers: "zkdev:1", ServerType: "billing", Dial: by})
 	if err != nil {
 		w.Fatal(err)
 	}
