@@ -62,7 +62,14 @@ func (p *pinger) live(ctx context.Context, d *desk, client *admin.Client) error 
 			return err
 		}
 		if slices.ContainsFunc(instances, func(i admin.Instance) bool { return i.State == admin.InstanceActive }) {
-			if err := d.post(ctx, func() { p.lives(d) }); err != nil {
+			ping := func() {
+				for k, ping := range p.n.cfg.Pings {
+					if ping.Job == "" {
+						p.send(d, k)
+					}
+				}
+			}
+			if err := d.post(ctx, ping); err != nil {
 				return err
 			}
 		}
@@ -70,15 +77,6 @@ func (p *pinger) live(ctx context.Context, d *desk, client *admin.Client) error 
 		case <-time.After(p.n.cfg.PingEvery):
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		}
-	}
-}
-
-// lives pings for the group.
-func (p *pinger) lives(d *desk) {
-	for i, ping := range p.n.cfg.Pings {
-		if ping.Job == "" {
-			p.send(d, i)
 		}
 	}
 }
