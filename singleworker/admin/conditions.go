@@ -11,9 +11,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// clockSkew is how far in the future a claimed tick may be because clocks differ.
-const clockSkew = time.Minute
-
 // SetConditions finds out Conditions, and those of its Slots, by the other fields, at that time of the group. A status that was read has them. It is for
 // a status that a program has kept for long, or made itself.
 func (s *JobStatus) SetConditions(now time.Time) {
@@ -47,7 +44,7 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if !s.Overdue.IsZero() {
 		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone()))
 	}
-	if s.Watermark.Sub(now) > clockSkew {
+	if s.Watermark.Sub(now) > reason.ClocksDiffer {
 		add(reason.Ahead, time.Time{}, "nothing runs before "+plain.Moment(s.Watermark, now, s.Job.Zone())+": a clock was wrong, see swctl why "+plain.Quoted(s.Name))
 	}
 	if s.Hung != nil {

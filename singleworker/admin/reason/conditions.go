@@ -24,6 +24,9 @@ const (
 // Forgotten is how long a pause, or an order to an instance, lasts that may have been forgotten.
 const Forgotten = 24 * time.Hour
 
+// ClocksDiffer is more than clocks differ that nobody has set wrong.
+const ClocksDiffer = time.Minute
+
 var severities = []string{"fine", "notice", "warning", "broken"}
 
 var (

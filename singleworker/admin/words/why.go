@@ -233,9 +233,8 @@ func (w *writer) isEarly(e admin.Entry) bool {
 	if e.State != admin.RunMissed || e.Reason == admin.ReasonScheduleChanged || o == nil || o.Token < e.Token {
 		return false
 	}
-	const skew = time.Minute // clocks differ by less
 	owned := o.Since.Before(w.Tick) && (o.Token > e.Token || e.Reason == admin.ReasonNoOwner)
-	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > skew
+	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > reason.ClocksDiffer
 }
 
 // runAt names the run that was in progress at a time.
