@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -36,7 +35,7 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 
 // deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
 func (c *Client) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {
-	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Version: zkconn.AnyVersion, Deed: d}
+	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Deed: d}
 }
 
 // deleted is the error of a deletion as this package returns it.

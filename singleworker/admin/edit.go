@@ -148,17 +148,17 @@ func nextOf(spec zkrec.Spec, now time.Time) time.Time {
 		return time.Time{}
 	}
 	var pause *Pause
-	if spec.Paused.Covers(now) {
-		pause = pauseOf(*spec.Paused)
+	if p := spec.Switch.Paused; p.Covers(now) {
+		pause = pauseOf(*p)
 	}
 	return nextRun(schedule, pause, now)
 }
 
-// edit changes the record of a job that exists, over its tries.
+// edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is is not written.
 type edit struct {
 	client *Client
 	name   string
-	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns the updated record
+	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
 	dryRun bool
 	deed   zkrec.Deed
 	counts bool      // through is wanted
@@ -166,10 +166,10 @@ type edit struct {
 
 	target
 
-	changed bool // the record is not as it was
+	changed bool // the spec, or the switch, is not as it was
 	before  job.Job
 	spec    zkrec.Spec // after
-	version int32      // of the record
+	version int32      // of the spec
 	through time.Time  // up to which ticks were accounted for before the change
 }
 
@@ -186,43 +186,43 @@ func (e *edit) run(ctx context.Context) error {
 }
 
 func (e *edit) once(ctx context.Context) error {
-	conn, path := e.client.conn, e.client.tree.Job(e.name)
-	data, stat, err := conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
-		return ErrNotFound
-	}
+	read, err := e.client.readJob(ctx, e.name)
 	if err != nil {
 		return err
 	}
-	if err := e.check(stat); err != nil {
+	if err := e.check(read.stat); err != nil {
 		return err
 	}
-	old, err := zkrec.ParseSpec(e.name, data)
+	of := read.parse()
+	old := of.spec
 	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case of.isUnreadable():
+		return fmt.Errorf("%w: %w", ErrUnreadable, of.err)
+	case of.turnedErr != nil:
+		return fmt.Errorf("%w: %w", ErrUnreadable, of.turnedErr)
 	case old.Canceled:
 		return ErrNotFound
 	}
-	old = old.WrittenAt(stat.Mtime)
 	spec, err := e.change(old, e.now)
 	if err != nil {
 		return err
 	}
-	e.version = stat.Version
-	record := spec.Encode()
-	changes := !bytes.Equal(record, old.Encode())
-	if e.wrote && !changes {
+	e.version = read.stat.Version
+	record, switched := spec.Encode(), spec.Switch.Encode()
+	var ops []zkconn.Op
+	if !bytes.Equal(record, old.Encode()) {
+		ops = append(ops, zkconn.SetOp(e.client.tree.Job(e.name), record, read.stat.Version))
+	}
+	if !bytes.Equal(switched, old.Switch.Encode()) {
+		ops = append(ops, read.register.write(switched))
+	}
+	if e.wrote && len(ops) == 0 {
 		return nil // an earlier try was applied after all
 	}
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	if e.spec, err = zkrec.ParseSpec(e.name, record); err != nil {
-		return fmt.Errorf("what was to be written cannot be read: %w", err) // not reached: it was checked
-	}
-	e.spec = e.spec.WrittenAt(e.now)
-	e.before, e.changed = old.Job.WithDefaults(), changes
+	e.spec, e.before, e.changed = spec.WrittenAt(e.now).With(spec.Switch.WrittenAt(e.now)), old.Job.WithDefaults(), len(ops) > 0
 	if e.counts && !e.wrote {
 		was, err := e.client.reading(ctx, e.name, false)
 		if err != nil {
@@ -233,9 +233,15 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	stats, err := e.write(ctx, e.client, e.name, stat, e.deed, signals.OfJob(e.client.tree, e.name), zkconn.SetOp(path, record, stat.Version))
-	if err == nil {
-		e.version, e.spec = stats[0].Version, spec.WrittenAt(stats[0].Mtime)
+	stats, err := e.write(ctx, e.client, e.name, read.stat, e.deed, signals.OfJob(e.client.tree, e.name), ops...)
+	if err != nil {
+		return err
 	}
-	return err
+	if written := stats[0].Mtime; len(stats) == len(ops) { // of both nodes
+		e.spec = spec.WrittenAt(written).With(spec.Switch.WrittenAt(written))
+	}
+	if !bytes.Equal(record, old.Encode()) {
+		e.version = stats[0].Version
+	}
+	return nil
 }

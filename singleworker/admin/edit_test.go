@@ -118,12 +118,13 @@ func TestEditKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "daily", Schedule: "@daily"})
-		w.put(w.c.tree.Job("daily"), []byte(`{"schema":1,"schedule":"@daily","novel":[1],"declared":"ab","paused":{"since":7,"by":"eve"},"since":5}`))
+		w.put(w.c.tree.Job("daily"), []byte(`{"schema":1,"schedule":"@daily","novel":[1],"declared":"ab","since":5}`))
+		w.put(w.c.tree.Register("daily"), zkrec.Switch{Paused: &zkrec.Pause{Since: 7, By: "eve"}}.Encode())
 		time.Sleep(time.Hour)
 		if _, err := w.edit("daily", func(j *job.Job) { j.Retries = 1 }); err != nil {
 			t.Fatal(err)
 		}
-		want := `{"schema":1,"schedule":"@daily","retries":1,"paused":{"since":7,"by":"eve"},"since":5,"declared":"ab","novel":[1]}`
+		want := `{"schema":1,"schedule":"@daily","retries":1,"since":5,"declared":"ab","novel":[1]}`
 		if got := string(w.spec("daily").Encode()); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

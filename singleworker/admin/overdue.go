@@ -16,7 +16,7 @@ func (of parsed) ticks(r records) ticks.Job {
 // ticksOf is that of all slots; the schedule's ticks begin after since.
 func ticksOf(spec zkrec.Spec, schedule *cronexpr.Schedule, since int64) ticks.Job {
 	return ticks.Job{
-		Schedule: schedule, Since: time.UnixMilli(since), Policy: &spec.Job, Paused: spec.Paused,
+		Schedule: schedule, Since: time.UnixMilli(since), Policy: &spec.Job, Paused: spec.Switch.Paused,
 		Gated: spec.ActiveLayout().BeforeTick != "",
 	}
 }

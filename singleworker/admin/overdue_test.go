@@ -59,7 +59,7 @@ func TestOverdue(t *testing.T) {
 		if row.through != "" {
 			through = at(row.through)
 		}
-		spec := zkrec.Spec{Paused: row.pause, Job: job.Job{AlarmAfter: row.alarm}}
+		spec := zkrec.Spec{Switch: zkrec.Switch{Paused: row.pause}, Job: job.Job{AlarmAfter: row.alarm}}
 		got := overdue(ticksOf(spec, schedule, at("04:30:00")), zkrec.Tick{Watermark: through}, row.running, time.UnixMilli(at(row.now)))
 		if !got.IsZero() {
 			want = got.UTC().Format(time.TimeOnly)
@@ -86,8 +86,8 @@ func TestOverdueHolds(t *testing.T) {
 		}
 		spec := zkrec.Spec{Job: job.Job{AlarmAfter: time.Duration(random.Int64N(int64(10 * time.Minute)))}}
 		if random.IntN(2) == 0 {
-			spec.Paused = &zkrec.Pause{Since: moment()}
-			spec.Paused.Until = spec.Paused.Since + random.Int64N(600_000)
+			spec.Switch.Paused = &zkrec.Pause{Since: moment()}
+			spec.Switch.Paused.Until = spec.Switch.Paused.Since + random.Int64N(600_000)
 		}
 		since, through, now := moment(), moment(), time.UnixMilli(moment())
 		tick := overdue(ticksOf(spec, schedule, since), zkrec.Tick{Watermark: through}, false, now)

@@ -80,10 +80,10 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 	deed := c.deed(ctx, zkrec.DeedPause, Who{opts.By, opts.Reason}, name)
 	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		next := newPause(opts)
-		if old.Paused.Lasts(now) {
-			next.Since = old.Paused.Since
+		if paused := old.Switch.Paused; paused.Lasts(now) {
+			next.Since = paused.Since
 		}
-		old.Paused = next
+		old.Switch.Paused = next
 		return old, nil
 	}}
 	if err := e.run(ctx); err != nil {
@@ -133,16 +133,16 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 	}
 	deed := c.deed(ctx, zkrec.DeedResume, Who{}, name)
 	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
-		if !old.Paused.Lasts(now) {
+		if !old.Switch.Paused.Lasts(now) {
 			return old, nil
 		}
-		pause := *old.Paused
+		pause := *old.Switch.Paused
 		// The record stays: the owner needs it to account for the ticks.
 		pause.Until, pause.Over, pause.Missed = 0, true, opts.Missed
 		if pause.Missed == job.MisfireSkip {
 			pause.Missed = ""
 		}
-		old.Paused = &pause
+		old.Switch.Paused = &pause
 		return old, nil
 	}}
 	if err := e.run(ctx); err != nil {
@@ -157,10 +157,11 @@ func (e *edit) paused(done Outcome) PauseResult {
 	if e.changed {
 		result.Outcome = done
 	}
-	if e.spec.Paused == nil || !e.changed && done != OutcomePaused {
+	pause := e.spec.Switch.Paused
+	if pause == nil || !e.changed && done != OutcomePaused {
 		return result
 	}
-	result.Pause = pauseOf(*e.spec.Paused)
+	result.Pause = pauseOf(*pause)
 	if schedule, err := e.spec.Job.ParseSchedule(); err == nil {
 		result.Missed = missed(schedule, e.through, *result.Pause, e.client.clock.now().now)
 	}

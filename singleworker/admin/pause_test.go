@@ -15,7 +15,6 @@ func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
-		submitted := noon.UnixMilli()
 		time.Sleep(30 * time.Minute)
 		paused := time.Now()
 
@@ -24,8 +23,8 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("pause: %+v, %v", result, err)
 		}
 		want := zkrec.Pause{By: "alice@host", Reason: "migration"} // since it was written
-		if spec := w.spec("job"); *spec.Paused != want || spec.Since != submitted {
-			t.Errorf("recorded as %s, want the pause %+v, since the job was submitted", spec.Encode(), want)
+		if spec := w.spec("job"); *spec.Switch.Paused != want {
+			t.Errorf("recorded as %s, want the pause %+v", spec.Switch.Encode(), want)
 		}
 		again, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host", Reason: "migration", Missed: "skip"})
 		if err != nil || again.Outcome != OutcomeUnchanged || again.Pause == nil {
@@ -47,8 +46,8 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("resume: %+v, %v", resumed, err)
 		}
 		want = zkrec.Pause{Since: paused.UnixMilli(), Over: true, By: "bob", Missed: "all"}
-		if spec := w.spec("job"); *spec.Paused != want || spec.Since != submitted {
-			t.Errorf("recorded as %s, want the pause %+v", spec.Encode(), want)
+		if spec := w.spec("job"); *spec.Switch.Paused != want {
+			t.Errorf("recorded as %s, want the pause %+v", spec.Switch.Encode(), want)
 		}
 		time.Sleep(time.Second)
 		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || result.Outcome != OutcomeUnchanged || result.Pause != nil {
@@ -67,7 +66,7 @@ func TestSubmitPaused(t *testing.T) {
 		if err != nil || done.Outcome != OutcomeCreated || !done.NextRun.IsZero() {
 			t.Errorf("created: %+v, %v", done, err)
 		}
-		w.wantRecord(`{"schema":1,"schedule":"@daily","paused":{"by":"alice@host"}}`)
+		w.wantSwitch(`{"schema":1,"paused":{"by":"alice@host"}}`)
 		if got := w.get("job"); got.Version != 0 || got.Paused == nil || !got.Paused.Since.Equal(noon) {
 			t.Errorf("version %d, pause %+v; want it paused in the transaction that created it", got.Version, got.Paused)
 		}
@@ -105,7 +104,7 @@ func TestResumeDoesNotCountAccountedTicks(t *testing.T) {
 		w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: noon.Add(time.Hour).UnixMilli()}.Encode())
 		time.Sleep(3*time.Hour + time.Minute)
 		w.every(100*time.Millisecond, func() bool {
-			if !w.spec("job").Paused.Over {
+			if !w.spec("job").Switch.Paused.Over {
 				return false
 			}
 			w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: noon.Add(3 * time.Hour).UnixMilli()}.Encode())
@@ -147,16 +146,34 @@ func TestTimesOfAPauseAreTheServers(t *testing.T) {
 		if result, err := w.c.Pause(w.Context(), "job", PauseOptions{For: time.Hour}); err != nil || !result.Pause.Until.Equal(begin.Add(time.Hour)) {
 			t.Errorf("pause: %+v, %v", result.Pause, err)
 		}
-		w.wantRecord(`{"schema":1,"schedule":"@hourly","paused":{"for":"1h0m0s"},"since":946728000000}`)
+		w.wantSwitch(`{"schema":1,"paused":{"for":"1h0m0s"}}`)
 		time.Sleep(time.Minute)
 		if result, err := w.c.Resume(w.Context(), "job", ResumeOptions{}); err != nil || !result.Pause.Until.Equal(begin.Add(time.Minute)) {
 			t.Errorf("resume: %+v, %v", result.Pause, err)
 		}
-		w.wantRecord(`{"schema":1,"schedule":"@hourly","paused":{"since":946728000000,"over":true},"since":946728000000}`)
+		w.wantSwitch(`{"schema":1,"paused":{"since":946728000000,"over":true}}`)
+		w.wantRecord("@hourly")
 		if _, err := w.c.Edit(w.Context(), "job", func(j *job.Job) error { j.Overlap = job.OverlapQueue; return nil }, EditOptions{}); err != nil {
 			t.Error(err)
 		}
-		w.wantRecord(`{"schema":1,"schedule":"@hourly","overlap":"queue","paused":{"since":946728000000,"until":946728060000},"since":946728000000}`)
+		w.wantRecord(`{"schema":1,"schedule":"@hourly","overlap":"queue","since":946728000000}`)
+		w.wantSwitch(`{"schema":1,"paused":{"since":946728000000,"over":true}}`)
+	})
+}
+
+// A job that was made manually may lack the node of its switch, which a pause makes.
+func TestPauseOfAJobMadeManually(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Root()))
+		w.multi(zkcreate(w.c.tree.Job("job"), []byte("@hourly")))
+		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host"}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSwitch(`{"schema":1,"paused":{"by":"alice@host"}}`)
+		if got := w.get("job"); got.Paused == nil || got.Paused.By != "alice@host" {
+			t.Errorf("paused: %+v", got.Paused)
+		}
 	})
 }
 
@@ -175,8 +192,10 @@ func TestPauseWithoutReply(t *testing.T) {
 				t.Errorf("resume: %s, %v", result.Outcome, err)
 			}
 		}
-		if v := w.get("job").Version; v != 4 {
-			t.Errorf("it is v%d after four changes", v)
+		_, stat, err := w.hand.conn.Get(w.Context(), w.c.tree.Register("job"))
+		w.must(err)
+		if v := w.get("job").Version; v != 0 || stat.Version != 4 {
+			t.Errorf("the job is v%d, its switch v%d; want that four changes of that left the job as it was", v, stat.Version)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -30,6 +29,7 @@ type records struct {
 	slot       string
 	spec       []byte      // of the job
 	stat       zkconn.Stat // of the spec
+	register   node        // of the job, with its switch
 	registered []string    // for the job
 	owner      zkrec.Owner
 	ownerStat  zkconn.Stat
@@ -41,28 +41,6 @@ type records struct {
 	gate       *ticks.Gate   // of a shard that waits for the first one; nil: nothing is known of that
 	history    zkrec.History // read if it was asked for, or the last run did not succeed
 	historyErr error         // why it cannot be read
-}
-
-// parsed is a spec with its schedule, or the error of parsing it. A *job.FieldError
-// means that the record can be read, but the job can never run.
-type parsed struct {
-	spec     zkrec.Spec
-	schedule *cronexpr.Schedule
-	err      error
-	declared bool // the spec is as declared in code
-}
-
-// parse reads the spec.
-func (r records) parse() (of parsed) {
-	if of.spec, of.err = zkrec.ParseSpec(zkrec.JobOfSlot(r.slot), r.spec); of.err != nil {
-		return of
-	}
-	of.spec = of.spec.WrittenAt(r.stat.Mtime)
-	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
-	if of.err = of.spec.Check(); of.err == nil {
-		of.schedule, of.err = of.spec.Job.ParseSchedule()
-	}
-	return of
 }
 
 // readings reads the records of jobs, or of single slots of them. Ten thousand take as many requests as one, but for their size.
@@ -107,13 +85,21 @@ func (rd reader) slots(ctx context.Context, name string, of parsed) ([]string, e
 	return of.slots(name, sids)
 }
 
-// readJob reads the spec of a job.
+// readJob reads the spec and the switch of a job.
 func (rd reader) readJob(ctx context.Context, job string) (records, error) {
-	data, stat, err := rd.conn.Get(ctx, rd.tree.Job(job))
-	if errors.Is(err, zkconn.ErrNoNode) {
-		err = ErrNotFound
+	path, register := rd.tree.Job(job), rd.tree.Register(job)
+	results, err := rd.readMany(ctx, []zkconn.Read{{Path: path}, {Path: register}})
+	switch {
+	case err != nil:
+		return records{}, err
+	case errors.Is(results[0].Err, zkconn.ErrNoNode):
+		return records{}, ErrNotFound
+	case results[0].Err != nil:
+		return records{}, results[0].Err
+	case results[1].Err != nil && !errors.Is(results[1].Err, zkconn.ErrNoNode):
+		return records{}, results[1].Err
 	}
-	return records{slot: job, spec: data, stat: stat}, err
+	return records{slot: job, spec: results[0].Data, stat: results[0].Stat, register: nodeOf(register, results[1])}, nil
 }
 
 // round is one pass of readings. Each step reads all that it needs in one go, and depends on the one
@@ -180,7 +166,7 @@ func (r *round) read(ctx context.Context) error {
 	return nil
 }
 
-// readSpec reads the spec, and the tick record that most jobs have: that of a job that is not divided.
+// readSpec reads the spec and the switch, and the tick record that most jobs have: that of a job that is not divided.
 func (r *round) readSpec(into *reading) {
 	whole := zkrec.JobOfSlot(into.name)
 	into.job.slot = whole
@@ -188,6 +174,9 @@ func (r *round) readSpec(into *reading) {
 		if into.job.spec, into.job.stat = result.Data, result.Stat; result.Err != nil {
 			into.err = ErrNotFound
 		}
+	})
+	r.want(into, zkconn.Read{Path: r.tree.Register(whole)}, func(result zkconn.ReadResult) {
+		into.job.register = nodeOf(r.tree.Register(whole), result)
 		into.of = into.job.parse()
 	})
 	if whole == into.name {

@@ -11,7 +11,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Loss is what is lost when an unreadable record is replaced.
@@ -29,6 +28,8 @@ const (
 	LossCompletion Loss = "completion"
 	// LossSpec: the job itself. Repair cannot write it: submit the job again with Replace.
 	LossSpec Loss = "spec"
+	// LossPause: whether the job is paused. It is not any more.
+	LossPause Loss = "pause"
 )
 
 // UnreadableNode is a node of a job that cannot be read, which makes the job invalid.
@@ -124,12 +125,19 @@ func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode,
 
 func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([]UnreadableNode, error) {
 	of := read.parse()
-	if of.err != nil && !errors.As(of.err, new(*job.FieldError)) {
+	if of.isUnreadable() {
 		spec := UnreadableNode{
 			Path: c.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: read.stat.Version,
 		}
 		spec.Newer = errors.As(of.err, new(*zkrec.SchemaError))
 		return []UnreadableNode{spec}, nil // without it nobody knows which nodes belong to the job
+	}
+	var nodes []UnreadableNode
+	if err := of.turnedErr; err != nil {
+		nodes = append(nodes, UnreadableNode{
+			Path: read.register.path, Job: name, Loss: LossPause, Error: errors.Unwrap(err).Error(),
+			Newer: errors.As(err, new(*zkrec.SchemaError)), version: read.register.stat.Version,
+		})
 	}
 	slots, err := c.slots(ctx, name, of)
 	if err != nil {
@@ -142,7 +150,7 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 		return err
 	})
 	if err != nil || slots[0] == name || of.spec.Job.Everywhere {
-		return slices.Concat(found...), err
+		return append(nodes, slices.Concat(found...)...), err
 	}
 	complete, err := c.check(ctx, UnreadableNode{
 		Path: c.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: slices.Max(marks)}.Encode(),
@@ -150,7 +158,7 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 		_, err := zkrec.ParseComplete(data)
 		return err
 	})
-	return append(slices.Concat(found...), complete...), err
+	return slices.Concat(nodes, slices.Concat(found...), complete), err
 }
 
 // unreadableOf checks the nodes of a slot, and returns its watermark, if that can be read.

@@ -89,6 +89,41 @@ func TestRepairOfAHistory(t *testing.T) {
 	})
 }
 
+// A switch that cannot be read makes its job invalid. Nothing can be done with the job until it is repaired, but that it be replaced.
+func TestRepairOfASwitch(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		register := w.c.tree.Register("job")
+		w.put(register, []byte("garbage"))
+		list, err := w.c.List(w.Context())
+		w.must(err)
+		s := w.get("job")
+		if s.State != StateInvalid || !strings.Contains(s.Reason.String(), register+" cannot be read") || list[0].Reason.String() != s.Reason.String() {
+			t.Errorf("listed as %s; shown as %s: %s; want invalid, with the path", list[0].Reason, s.State, s.Reason)
+		}
+		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{}); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("paused: %v, want ErrUnreadable", err)
+		}
+		if done, err := w.c.Submit(w.Context(), job.Job{Name: "job", Schedule: "@daily"}, SubmitOptions{Replace: true}); err != nil || done.Outcome != OutcomeReplaced {
+			t.Errorf("replaced: %s, %v", done.Outcome, err)
+		}
+		nodes := w.unreadable("job")
+		if got := losses(nodes); !slices.Equal(got, []string{register + " pause"}) || nodes[0].Newer {
+			t.Fatalf("unreadable: %+v, want the switch", nodes)
+		}
+		w.must(w.c.Repair(w.Context(), "job", nodes))
+		if s := w.get("job"); s.State == StateInvalid || s.Paused != nil {
+			t.Errorf("repaired: %+v", s)
+		}
+		w.wantSwitch("")
+		w.put(register, []byte(`{"schema":99}`))
+		if nodes := w.unreadable("job"); len(nodes) != 1 || !nodes[0].Newer {
+			t.Errorf("of a newer version: %+v", nodes)
+		}
+	})
+}
+
 func TestRepairRefuses(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -106,7 +106,7 @@ func (a *ask) once(ctx context.Context) error {
 		return zkconn.ErrBadVersion // read again
 	}
 	same, told := a.same(job, of.spec)
-	ops = append(ops, same) // of several shards, all or none
+	ops = append(ops, same...) // of several shards, all or none
 	if deletion.Fitting(a.client.conn, ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
@@ -116,13 +116,12 @@ func (a *ask) once(ctx context.Context) error {
 }
 
 // same refuses the request if the job has changed. A job that is done has no owner: it is opened, of which the signals tell.
-func (a *ask) same(job records, spec zkrec.Spec) (op zkconn.Op, told []signals.Signal) {
-	path := a.client.tree.Job(job.slot)
+func (a *ask) same(job records, spec zkrec.Spec) (ops []zkconn.Op, told []signals.Signal) {
+	ops = []zkconn.Op{zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)}
 	if spec.Done == nil || a.request.Kind != zkrec.RequestRun {
-		return zkconn.CheckOp(path, job.stat.Version), nil
+		return ops, nil
 	}
-	spec.Done = nil
-	return zkconn.SetOp(path, spec.Encode(), job.stat.Version), signals.OfJob(a.client.tree, job.slot)
+	return append(ops, job.register.write(spec.Switch.Open().Encode())), signals.OfJob(a.client.tree, job.slot)
 }
 
 // makeShards creates the nodes of shards as an instance would.

@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Shard is one shard of a job.
@@ -87,7 +85,7 @@ func (of parsed) shards(name string) ([]string, error) {
 		return layout.Slots(whole), nil
 	case of.spec.Canceled:
 		return nil, ErrNotFound
-	case of.err != nil && !errors.As(of.err, new(*job.FieldError)):
+	case of.isUnreadable():
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, of.err)
 	case layout.Shards == 0:
 		return nil, fmt.Errorf("%w: %s is not divided%s", ErrNoShard, whole, until)

@@ -29,7 +29,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	}
 	lives := r.ownerLives(live)
 	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.history)
-	if errors.As(of.err, new(*job.FieldError)) || of.err == nil {
+	if !of.isUnreadable() {
 		s.Job = of.spec.Job.WithDefaults()
 	}
 	if sharded {
@@ -40,7 +40,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.State, s.Reason = StateCanceled, reason.Reason{Code: reason.Canceling}
 		return s
 	}
-	if p := of.spec.Paused; p.Covers(at.now) {
+	if p := of.spec.Switch.Paused; p.Covers(at.now) {
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
@@ -49,7 +49,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
 		s.NextRun = ticks.Later(milli(r.tick.RestartAt), milli(of.spec.Since))
 	}
-	if of.err == nil && r.tickErr == nil {
+	if of.err == nil && of.turnedErr == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(of.ticks(r), r.tick, running, at.certain)
 		if s.Paused == nil {
@@ -62,7 +62,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 			s.Hung = hung(of.ticks(r), r.tick.Run, r.history, at.certain)
 		}
 	}
-	s.judge(cmp.Or(of.err, r.tickErr), r.owner.Offer, lives, live)
+	s.judge(cmp.Or(of.err, of.turnedErr, r.tickErr), r.owner.Offer, lives, live)
 	if _, sid, part := zkrec.SplitInstance(r.slot); part {
 		s.InstanceID = sid
 		if why := absent(sid, r.registered, live, of.spec.Job); !why.IsZero() && s.State == StateUnowned {

@@ -46,14 +46,14 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
 	s.done.Job = s.spec.Job.WithDefaults()
-	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now), c.clock.now().now)
+	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now).With(s.spec.Switch.WrittenAt(s.now)), c.clock.now().now)
 	return s.done, nil
 }
 
 // submission is one Submit over its tries.
 type submission struct {
 	client *Client
-	spec   zkrec.Spec // the requested one; later with the pause of the existing job
+	spec   zkrec.Spec // the requested one; later with the switch of the existing job
 	opts   SubmitOptions
 	pause  *zkrec.Pause // to begin with
 	now    time.Time
@@ -64,18 +64,19 @@ type submission struct {
 
 // once reads the job and makes at most one write.
 func (s *submission) once(ctx context.Context) error {
-	conn, path, name := s.client.conn, s.client.tree.Job(s.spec.Job.Name), s.spec.Job.Name
-	data, stat, err := conn.Get(ctx, path)
-	if errors.Is(err, zkconn.ErrNoNode) {
+	name := s.spec.Job.Name
+	read, err := s.client.readJob(ctx, name)
+	if errors.Is(err, ErrNotFound) {
 		return s.create(ctx)
 	}
 	if err != nil {
 		return err
 	}
+	stat := read.stat
 	if err := s.check(stat); err != nil {
 		return err
 	}
-	old, parseErr := zkrec.ParseSpec(name, data)
+	old, parseErr := zkrec.ParseSpec(name, read.spec)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
 			err = deleted(s.client.deletion(name, stat.Czxid, zkrec.Deed{}).Run(ctx))
@@ -85,11 +86,12 @@ func (s *submission) once(ctx context.Context) error {
 		}
 		return s.create(ctx)
 	}
-	old = old.WrittenAt(stat.Mtime)
-	pauses := s.pause != nil && !old.Paused.Lasts(s.now)
-	s.spec.Paused = old.Paused
+	turned, _ := read.register.turned() // one that cannot be read is left to Repair
+	old = old.WrittenAt(stat.Mtime).With(turned)
+	s.spec.Switch = turned
+	pauses := s.pause != nil && !turned.Paused.Lasts(s.now)
 	if pauses {
-		s.spec.Paused = s.pause
+		s.spec.Switch.Paused = s.pause
 	}
 	if parseErr == nil && !pauses && old.Fingerprint() == s.spec.Fingerprint() {
 		if !s.wrote { // otherwise an earlier try was applied after all
@@ -98,18 +100,18 @@ func (s *submission) once(ctx context.Context) error {
 		s.done.Version = stat.Version
 		return nil
 	}
-	return s.replace(ctx, old, parseErr, stat)
+	return s.replace(ctx, old, parseErr, read)
 }
 
 // replace writes the job over another one, which parseErr says cannot be read.
-func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, stat zkconn.Stat) error {
+func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, read records) error {
 	if !s.opts.Replace {
 		return ErrExists
 	}
 	if errors.As(parseErr, new(*zkrec.SchemaError)) {
 		return fmt.Errorf("%w: %w", ErrExists, parseErr)
 	}
-	s.done = Change{Outcome: OutcomeReplaced, Version: stat.Version}
+	s.done = Change{Outcome: OutcomeReplaced, Version: read.stat.Version}
 	if parseErr == nil {
 		if err := job.CheckEverywhereKept(old.Job, s.spec.Job); err != nil {
 			return err
@@ -122,7 +124,6 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	}
 	spec := zkrec.Spec{Job: s.spec.Job, Declaration: old.Declaration} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
-	spec.Paused = s.spec.Paused
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
@@ -131,7 +132,11 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	}
 	name, tree := spec.Job.Name, s.client.tree
 	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
-	stats, err := s.write(ctx, s.client, name, stat, deed, signals.OfJob(tree, name), zkconn.SetOp(tree.Job(name), spec.Encode(), stat.Version))
+	ops := []zkconn.Op{zkconn.SetOp(tree.Job(name), spec.Encode(), read.stat.Version)}
+	if s.pause != nil && s.spec.Switch.Paused == s.pause {
+		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
+	}
+	stats, err := s.write(ctx, s.client, name, read.stat, deed, signals.OfJob(tree, name), ops...)
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}
@@ -140,7 +145,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 
 // create makes the job, which does not exist.
 func (s *submission) create(ctx context.Context) error {
-	s.spec.Paused, s.done = s.pause, Change{Outcome: OutcomeCreated}
+	s.spec.Switch, s.done = zkrec.Switch{Paused: s.pause}, Change{Outcome: OutcomeCreated}
 	if s.opts.DryRun {
 		return nil
 	}
@@ -153,7 +158,7 @@ func (s *submission) create(ctx context.Context) error {
 	}
 	s.wrote = true
 	deed := s.client.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
-	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Paused: s.pause}))...)
+	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Switch: s.spec.Switch}))...)
 	return err
 }
 

@@ -376,7 +376,7 @@ func TestWatchCosts(t *testing.T) {
 			}
 		}
 		on := w.watch(c, WatchOptions{})
-		full := 12 + 2*(4*n/perRequest+2*(n/watchAtOnce+1)) // each set of watches is a request, too
+		full := 12 + 2*(5*n/perRequest+2*(n/watchAtOnce+1)) // each set of watches is a request, too
 		measure("start", full)
 		measure("a minute of rest", 0)
 		change := func(tick zkrec.Tick, log zkrec.Log) {

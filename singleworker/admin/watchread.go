@@ -149,7 +149,7 @@ func (w *watcher) at(jobs map[string]*look, path string) {
 	if w.jobs[name] == nil {
 		return // it is gone
 	}
-	if path == w.c.tree.Job(name) || path == w.c.tree.Shards(name) || path == w.c.tree.Everywhere(name) {
+	if path == w.c.tree.Job(name) || path == w.c.tree.Register(name) || path == w.c.tree.Shards(name) || path == w.c.tree.Everywhere(name) {
 		w.lookAt(jobs, name).spec = true
 		return
 	}

@@ -163,7 +163,7 @@ func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) er
 // changes is when, by the clocks of all instances, the trouble of a job may be another one although nothing was written. Zero: never.
 // hinges reports whether a run in progress is the reason why a late tick does not count, or would hang if its owner lived.
 func (r reading) changes(at moment) (next time.Time, hinges bool) {
-	if r.err != nil || r.of.err != nil || r.of.spec.Done != nil {
+	if r.err != nil || r.of.err != nil || r.of.turnedErr != nil || r.of.spec.Done != nil {
 		return time.Time{}, false
 	}
 	earlier := func(t time.Time) {

@@ -130,7 +130,7 @@ func (p past) explain(asked time.Time, at moment) Explanation {
 			x.Entries = append(x.Entries, e)
 		}
 	}
-	if pause := p.of.spec.Paused; pause.Covers(x.Tick) {
+	if pause := p.of.spec.Switch.Paused; pause.Covers(x.Tick) {
 		x.Pause = pauseOf(*pause)
 	}
 	if !x.Tick.IsZero() {

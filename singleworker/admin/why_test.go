@@ -46,7 +46,7 @@ func (s scene) past() past {
 		delete(live, "app-2")
 	}
 	r := records{
-		slot: "job", spec: spec.Encode(), registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm, history: zkrec.History{Entries: s.history},
+		slot: "job", spec: spec.Encode(), register: node{data: spec.Switch.Encode()}, registered: []string{"app-2", "app-3"}, tick: s.tick, tickErr: s.tickErr, alarm: s.alarm, history: zkrec.History{Entries: s.history},
 		owner: zkrec.Owner{SID: "app-2"}, ownerStat: zkconn.Stat{Mzxid: 20, Mtime: time.UnixMilli(at("09:30:00"))},
 	}
 	if s.nobody {
@@ -168,7 +168,7 @@ func TestWhyOfARun(t *testing.T) {
 		},
 		"a pause holds its retry back, and it was run when asked": {
 			scene{
-				spec:    zkrec.Spec{Paused: &zkrec.Pause{Since: at("12:10:00")}},
+				spec:    zkrec.Spec{Switch: zkrec.Switch{Paused: &zkrec.Pause{Since: at("12:10:00")}}},
 				tick:    zkrec.Tick{Watermark: at("12:00:00"), Run: asked, Held: zkrec.Held{Run: ran("12:00:00", zkrec.RunFailed), NextAttempt: "retry", NextAttemptAt: at("12:11:00")}},
 				history: []zkrec.Entry{ranEntry("12:00:00", zkrec.RunFailed, nil), {Run: asked}},
 			}, "12:00:00", RunFailed,
@@ -216,7 +216,7 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			}}, "11:00:00", RunSkipped,
 		},
 		"skipped in a pause": {
-			scene{spec: zkrec.Spec{Paused: pause}, tick: through("12:00:00"), history: []zkrec.Entry{rowOf("12:00:00", "12:00:00", 1, zkrec.TickSkipped, zkrec.ReasonPaused)}}, "", RunSkipped,
+			scene{spec: zkrec.Spec{Switch: zkrec.Switch{Paused: pause}}, tick: through("12:00:00"), history: []zkrec.Entry{rowOf("12:00:00", "12:00:00", 1, zkrec.TickSkipped, zkrec.ReasonPaused)}}, "", RunSkipped,
 		},
 		"missed without an owner": {
 			scene{tick: through("09:00:00"), history: []zkrec.Entry{oldRun, rowOf("08:00:00", "09:00:00", 2, zkrec.TickMissed, zkrec.ReasonNoOwner)}}, "09:00:00", RunMissed,
@@ -244,13 +244,13 @@ func TestWhyATickWasNotRun(t *testing.T) {
 			scene{tick: through("12:00:00")}, "15:00:00", FateComing,
 		},
 		"to come in a pause": {
-			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "15:00:00", FateComing,
+			scene{spec: zkrec.Spec{Switch: zkrec.Switch{Paused: pause}}, tick: through("11:00:00")}, "15:00:00", FateComing,
 		},
 		"came in a pause": {
-			scene{spec: zkrec.Spec{Paused: pause}, tick: through("11:00:00")}, "", FatePaused,
+			scene{spec: zkrec.Spec{Switch: zkrec.Switch{Paused: pause}}, tick: through("11:00:00")}, "", FatePaused,
 		},
 		"came in a pause that is over": {
-			scene{spec: zkrec.Spec{Paused: over}, tick: through("11:00:00")}, "", FatePaused,
+			scene{spec: zkrec.Spec{Switch: zkrec.Switch{Paused: over}}, tick: through("11:00:00")}, "", FatePaused,
 		},
 		"behind a run": {
 			scene{tick: open("11:00:00", 20)}, "", FateDue,
@@ -308,7 +308,7 @@ func TestWhyAlwaysAnswers(t *testing.T) {
 		s := scene{dead: random.IntN(3) == 0, nobody: random.IntN(3) == 0, tick: zkrec.Tick{Watermark: moment(), Run: run(), NextAttempt: pick("", "retry")}}
 		s.spec.Since = pick2(random, 0, moment())
 		if random.IntN(2) == 0 {
-			s.spec.Paused = &zkrec.Pause{Since: moment(), Until: pick2(random, 0, moment())}
+			s.spec.Switch.Paused = &zkrec.Pause{Since: moment(), Until: pick2(random, 0, moment())}
 		}
 		if random.IntN(2) == 0 {
 			s.spec.Former = &zkrec.Former{Schedule: pick("@hourly", "*/7 * * * *", "x"), Since: moment()}

@@ -120,16 +120,25 @@ func (w *world) spec(name string) zkrec.Spec {
 	w.must(err)
 	spec, err := zkrec.ParseSpec(name, data)
 	w.must(err)
-	return spec
+	data, _, err = w.hand.conn.Get(w.Context(), w.c.tree.Register(name))
+	w.must(err)
+	turned, err := zkrec.ParseSwitch(data)
+	w.must(err)
+	return spec.With(turned)
 }
 
 // wantRecord expects the record of the job named "job".
-func (w *world) wantRecord(want string) {
+func (w *world) wantRecord(want string) { w.Helper(); w.wantData(w.c.tree.Job("job"), want) }
+
+// wantSwitch expects that of what operators do with it.
+func (w *world) wantSwitch(want string) { w.Helper(); w.wantData(w.c.tree.Register("job"), want) }
+
+func (w *world) wantData(path, want string) {
 	w.Helper()
-	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Job("job"))
+	data, _, err := w.hand.conn.Get(w.Context(), path)
 	w.must(err)
 	if string(data) != want {
-		w.Errorf("record\n%s, want\n%s", data, want)
+		w.Errorf("record of %s\n%s, want\n%s", path, data, want)
 	}
 }
 

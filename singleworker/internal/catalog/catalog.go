@@ -90,18 +90,18 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
-	Version  int32       // of the spec
-	Created  int64       // the transaction that has created the job
-	Eligible bool        // this instance can run it, and may
-	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
-	Written  int64       // when the spec was last written, on ZooKeeper's clock, in Unix milliseconds
-	Slots    []string    // of the active layout, whose nodes exist
-	Schema   int         // of the spec, also of one that cannot be read because it is of a newer version
+	Version  ticks.Version
+	Created  int64      // the transaction that has created the job
+	Eligible bool       // this instance can run it, and may
+	Ticks    *ticks.Job // Spec parsed; nil unless it is valid
+	Written  int64      // when the spec or the switch was last written, on ZooKeeper's clock, in Unix milliseconds
+	Slots    []string   // of the active layout, whose nodes exist
+	Schema   int        // of the spec, also of one that cannot be read because it is of a newer version
 
 	agenda.Entry
 
 	looked       bool              // it was read, or it is known why that cannot be
-	known        bool              // Version, Created and what follows were read
+	stamp        stamp             // of the spec and the switch; zero: they were not read
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
 	isRegistered bool              // this instance is; see registered
@@ -130,7 +130,7 @@ func (j *Job) Valid() bool { return j.Ticks != nil }
 func (j *Job) Able() []string { return j.able }
 
 // Known reports whether the job was read.
-func (j *Job) Known() bool { return j.known }
+func (j *Job) Known() bool { return j.stamp != stamp{} }
 
 // Complete is the record of complete ticks, as it was when the shards were listed.
 func (j *Job) Complete() zkrec.Complete { return j.divided().complete }
@@ -312,7 +312,7 @@ func (c *Catalog) Refresh(j *Job) {
 	}
 	j.registering = j.registering && !j.answered
 	c.loop.Read(readsOf(c.loop.Tree, j.Name, c.member.ID(), c.byRegister), func(results []zkconn.ReadResult) {
-		v := viewOf(c.loop.Tree.Job(j.Name), j.Name, results, j.parsed())
+		v := viewOf(c.loop.Tree, j.Name, results, j.parsed())
 		if !v.sharded() {
 			c.viewed(j, v)
 			return
@@ -353,12 +353,12 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		c.loop.Log.Debug("job not read", "job", j.Name, "err", v.err)
 		return
 	}
-	written := v.stat.Mtime.UnixMilli()
-	changed := !j.known || j.Version != v.stat.Version || j.Created != v.stat.Czxid || j.Written != written || j.stripped && v.spec != j.Spec
+	changed := j.stamp != v.stamp || j.stripped && v.spec != j.Spec
 	if changed {
 		j.stripped = false
 	}
-	j.known, j.Version, j.Created, j.Written = true, v.stat.Version, v.stat.Czxid, written
+	j.stamp = v.stamp
+	j.Version, j.Created, j.Written = v.stamp.version, v.stamp.created, max(v.stamp.spec, v.stamp.turned)
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)

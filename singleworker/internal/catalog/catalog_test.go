@@ -107,11 +107,9 @@ func TestJobIsFollowedFromItsSubmissionToItsEnd(t *testing.T) {
 			g.T.Errorf("told %+v, want b to be able", n)
 		}
 
-		spec := g.Spec()
-		spec.Paused = &zkrec.Pause{Since: 1}
-		g.Set(g.Tree.Job("job"), spec.Encode())
+		g.Pause(zkrec.Pause{Since: 1})
 		roomtest.Pass(time.Millisecond)
-		if n = told(a); !slices.Equal(n.changed, []bool{true}) || j.Spec.Paused == nil || j.Ticks.Paused.Since != 1 {
+		if n = told(a); !slices.Equal(n.changed, []bool{true}) || j.Spec.Switch.Paused == nil || j.Ticks.Paused.Since != 1 {
 			g.T.Errorf("told %+v, ticks %+v, want the pause", n, j.Ticks)
 		}
 
@@ -254,8 +252,8 @@ func TestSpecIsParsedOncePerVersion(t *testing.T) {
 		data, _, _ := g.Get(g.Tree.Job("job"))
 		g.Set(g.Tree.Job("job"), data)
 		roomtest.Pass(time.Millisecond)
-		if n := told(a); !slices.Equal(n.changed, []bool{true}) || j.Ticks == parsed || j.Ticks.SpecVersion != j.Version {
-			g.T.Errorf("told %+v, ticks of version %d, want the new one, %d", n, j.Ticks.SpecVersion, j.Version)
+		if n := told(a); !slices.Equal(n.changed, []bool{true}) || j.Ticks == parsed || j.Ticks.Version != j.Version {
+			g.T.Errorf("told %+v, ticks of version %v, want the new one, %v", n, j.Ticks.Version, j.Version)
 		}
 	})
 }

@@ -145,7 +145,10 @@ func (c *Catalog) setRegistered(j *Job, v view) {
 		c.registered[j.Name] = struct{}{}
 	}
 	j.nextLook = c.loop.NextLook()
-	if j.isRegistered != j.handled {
+	switch {
+	case v.lacksRegister && j.Valid(): // also for those who do not register: an operator's pause and an alarm need the node
+		c.Repair(j.Name)
+	case j.isRegistered != j.handled:
 		j.nextLook = 0
 		c.register(j)
 	}

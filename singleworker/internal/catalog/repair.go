@@ -17,7 +17,7 @@ func (c *Catalog) Repair(slot string) {
 	if j == nil || !c.loop.Joined() || !j.repairing.Begin() {
 		return
 	}
-	version, created, nodes := j.Version, j.Created, nodesOf(c.loop.Tree, j, slot)
+	version, created, nodes := j.Version.Spec, j.Created, nodesOf(c.loop.Tree, j, slot)
 	c.loop.Async("repair job", func(ctx context.Context) func() {
 		err := createMissing(ctx, c.loop, j.Name, version, created, nodes)
 		return func() {

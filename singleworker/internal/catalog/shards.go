@@ -179,7 +179,7 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 	}
 	groups := make([][]zkconn.Op, len(slots))
 	for i, slot := range slots {
-		check := zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version)
+		check := zkconn.CheckOp(c.loop.Tree.Job(j.Name), j.Version.Spec)
 		groups[i] = append([]zkconn.Op{check}, session.CreateOps(c.loop.Tree.NewShard(slot, watermark))...)
 	}
 	open := len(groups)

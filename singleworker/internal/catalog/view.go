@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,37 +12,50 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// view is one reading of a job's spec and registrations, and of the list of its shards.
+// view is one reading of a job's spec, switch and registrations, and of the list of its shards.
 type view struct {
-	spec       *zkrec.Spec // nil if the node was not read
-	specErr    error       // why it, or the record of complete ticks, cannot be read
-	ticks      *ticks.Job
-	ticksErr   error // why it can never run
-	stat       zkconn.Stat
-	own        bool     // this instance is registered
-	registered []string // all registrations, if they were listed
-	shards     shards
-	err        error
+	spec     *zkrec.Spec // nil if the node was not read
+	specErr  error       // why it, the switch, or the record of complete ticks, cannot be read
+	ticks    *ticks.Job
+	ticksErr error // why it can never run
+	stamp    stamp
+	own      bool // this instance is registered
+
+	lacksRegister bool     // the node is to be created
+	registered    []string // all registrations, if they were listed
+	shards        shards
+	err           error
 }
 
-// parsed is a version of a spec that need not be parsed again, if ticks is set. A server that was restored from a backup, or emptied, counts
-// transactions and versions again: only the time at which a node was written tells two of the same numbers apart.
+// stamp tells readings of a job's spec and switch apart. A server that was restored from a backup, or emptied, counts transactions
+// and versions again: only the times at which the nodes were written tell two of the same numbers apart.
+type stamp struct {
+	created      int64
+	version      ticks.Version
+	spec, turned int64 // when the spec and the switch were written, by ZooKeeper's time, in Unix milliseconds
+}
+
+// stampOf is that of a reading. A job that lacks its register node, which is to be created, has the stamp of one that was just made.
+func stampOf(spec, register zkconn.ReadResult) stamp {
+	of := stamp{created: spec.Stat.Czxid, version: ticks.Version{Spec: spec.Stat.Version}, spec: spec.Stat.Mtime.UnixMilli()}
+	if register.Err == nil {
+		of.version.Switch, of.turned = register.Stat.Version, register.Stat.Mtime.UnixMilli()
+	}
+	return of
+}
+
+// parsed is a spec and a switch that need not be parsed again, if ticks is set.
 type parsed struct {
-	created int64
-	written int64 // ZooKeeper's time, in Unix milliseconds
-	spec    *zkrec.Spec
-	ticks   *ticks.Job
+	stamp
+	spec  *zkrec.Spec
+	ticks *ticks.Job
 }
 
 func (j *Job) parsed() parsed {
 	if j.stripped {
 		return parsed{}
 	}
-	return parsed{j.Created, j.Written, j.Spec, j.Ticks}
-}
-
-func (p parsed) is(stat zkconn.Stat) bool {
-	return p.ticks != nil && p.created == stat.Czxid && p.ticks.SpecVersion == stat.Version && p.written == stat.Mtime.UnixMilli()
+	return parsed{j.stamp, j.Spec, j.Ticks}
 }
 
 // dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.
@@ -61,12 +75,12 @@ func (j *Job) dropPayload() {
 }
 
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
-const readsPerJob = 2
+const readsPerJob = 3
 
-// readsOf lists what is read of a job: its spec, of whose changes a signal tells, and this instance's registration. If list,
+// readsOf lists what is read of a job: its spec and its switch, of whose changes a signal tells, and this instance's registration. If list,
 // all registrations are listed, and watched.
 func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
-	reads := []zkconn.Read{{Path: tree.Job(name)}, {Path: tree.Registration(name, self)}}
+	reads := []zkconn.Read{{Path: tree.Job(name)}, {Path: tree.Register(name)}, {Path: tree.Registration(name, self)}}
 	if list {
 		reads = append(reads, zkconn.Read{Path: tree.Register(name), Children: true, Watch: true})
 	}
@@ -74,17 +88,21 @@ func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
 }
 
 // viewOf says what the results of readsOf mean.
-func viewOf(path, name string, results []zkconn.ReadResult, known parsed) (v view) {
-	spec, own := results[0], results[1]
+func viewOf(tree zkrec.Tree, name string, results []zkconn.ReadResult, known parsed) (v view) {
+	spec, register, own := results[0], results[1], results[2]
 	if v.err = spec.Err; v.err != nil {
 		return v
 	}
-	if v.stat = spec.Stat; known.is(v.stat) {
+	if zkconn.IsUnknown(register.Err) {
+		v.err = register.Err
+		return v
+	}
+	if v.stamp = stampOf(spec, register); known.ticks != nil && known.stamp == v.stamp && register.Err == nil {
 		v.spec, v.ticks = known.spec, known.ticks
 	} else {
-		v.parse(path, name, spec.Data)
+		v.parse(tree, name, spec, register)
 	}
-	v.own = own.Err == nil
+	v.own, v.lacksRegister = own.Err == nil, errors.Is(register.Err, zkconn.ErrNoNode)
 	errs := []error{own.Err}
 	if len(results) > readsPerJob {
 		v.registered = results[readsPerJob].Names
@@ -99,17 +117,22 @@ func viewOf(path, name string, results []zkconn.ReadResult, known parsed) (v vie
 	return v
 }
 
-// parse takes in the data of the job's node.
-func (v *view) parse(path, name string, data []byte) {
-	spec, err := zkrec.ParseSpec(name, data)
+// parse takes in the data of the job's node, and of its register node.
+func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadResult) {
+	job, err := zkrec.ParseSpec(name, spec.Data)
 	if err == nil {
-		err = spec.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
+		err = job.ActiveLayout().Check() // no version writes such a layout: its slots cannot be listed
 	}
-	spec = spec.WrittenAt(v.stat.Mtime)
-	if v.spec, v.specErr = &spec, session.ReadError(path, err); v.specErr != nil {
+	turned, turnedErr := zkrec.ParseSwitch(register.Data)
+	if register.Err != nil && !errors.Is(register.Err, zkconn.ErrNoNode) {
+		turnedErr = register.Err
+	}
+	job = job.WrittenAt(spec.Stat.Mtime).With(turned.WrittenAt(register.Stat.Mtime))
+	v.spec, v.specErr = &job, cmp.Or(session.ReadError(tree.Job(name), err), session.ReadError(tree.Register(name), turnedErr))
+	if v.specErr != nil {
 		return
 	}
-	if parsed, err := ticks.JobOf(v.spec, v.stat.Version); err != nil {
+	if parsed, err := ticks.JobOf(v.spec, v.stamp.version); err != nil {
 		v.ticksErr = err
 	} else {
 		v.ticks = &parsed
@@ -155,7 +178,7 @@ func viewAll(ctx context.Context, l *session.Loop, names []string, self string) 
 	views := make([]view, len(names))
 	var sharded []int
 	for i, name := range names {
-		views[i] = viewOf(l.Tree.Job(name), name, results[readsPerJob*i:readsPerJob*(i+1)], parsed{})
+		views[i] = viewOf(l.Tree, name, results[readsPerJob*i:readsPerJob*(i+1)], parsed{})
 		if views[i].sharded() {
 			sharded = append(sharded, i)
 		}

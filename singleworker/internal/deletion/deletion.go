@@ -25,10 +25,9 @@ type Deletion struct {
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
-	// Version is that of the job's node: a job that has changed since is left alone, with zkconn.ErrBadVersion.
-	// zkconn.AnyVersion deletes it as it is.
-	Version int32
-	Deed    zkrec.Deed // to be noted by the transaction that ends the job; without a Kind there is nothing to note
+	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion. Nil deletes it as it is.
+	Same []zkconn.Op
+	Deed zkrec.Deed // to be noted by the transaction that ends the job; without a Kind there is nothing to note
 }
 
 // maxConflicts is how often a deletion is tried again because of concurrent changes.
@@ -44,7 +43,7 @@ func (d *Deletion) Run(ctx context.Context) error {
 			conflicts = -1 // it made progress
 		case errors.Is(err, errAnother):
 			return nil
-		case errors.Is(err, zkconn.ErrBadVersion) && d.Version != zkconn.AnyVersion:
+		case errors.Is(err, zkconn.ErrBadVersion) && len(d.Same) > 0:
 			return err
 		case !concurrent(err):
 			return err
@@ -82,20 +81,17 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	var ops []zkconn.Op
 	if spec.Canceled { // by halves, nothing else is deleted
 		ops = append(ops, zkconn.CheckOp(path, stat.Version))
-	} else if d.Version != zkconn.AnyVersion {
-		ops = append(ops, zkconn.CheckOp(path, d.Version))
+	} else {
+		ops = append(ops, d.Same...)
 	}
 	for _, path := range paths {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}
 	n := Fitting(d.Conn, ops)
 	if n < len(ops) && !spec.Canceled {
-		version := stat.Version
-		if d.Version != zkconn.AnyVersion {
-			version = d.Version
-		}
 		spec.Canceled = true
-		return true, d.write(ctx, d.Deed, signals.OfJob(d.Tree, d.Job), zkconn.SetOp(path, spec.Encode(), version))
+		ops = append(slices.Clone(d.Same), zkconn.SetOp(path, spec.Encode(), stat.Version))
+		return true, d.write(ctx, d.Deed, signals.OfJob(d.Tree, d.Job), ops...)
 	}
 	var of []signals.Signal
 	if n == len(ops) {

@@ -312,7 +312,7 @@ func TestNothingIsTakenWithoutNeed(t *testing.T) {
 	}{
 		"claimed in time":        {nil, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, 0},
 		"claimed within a grace": {func(string) time.Duration { return grace - 50*time.Millisecond }, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, 0},
-		"paused":                 {lazy, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}, Paused: &zkrec.Pause{Since: 1}}, 0},
+		"paused":                 {lazy, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}, Switch: zkrec.Switch{Paused: &zkrec.Pause{Since: 1}}}, 0},
 		"the deputy's clock is ahead by less than the period": {nil, zkrec.Spec{Job: jobs.Job{Schedule: "*/5 * * * * ?"}}, time.Second},
 		"the deputy's clock is ahead by a minute":             {nil, zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?"}}, time.Minute},
 	} {

@@ -16,7 +16,7 @@ import (
 type look struct {
 	w       *watched
 	job     *catalog.Job
-	version int32 // of the job's spec when the reading began
+	version ticks.Version // of the job when the reading began
 	owner   string
 
 	record zkrec.Tick

@@ -114,7 +114,7 @@ func (i *instance) claim() {
 		if plan.Opens {
 			plan.Record.Started = i.Clock.Wall().UnixMilli()
 		}
-		i.commit(slot, o, ticks.Commit{Slot: slot, Token: o.Lease.Token, SpecVersion: o.Job.SpecVersion, From: i.records[slot], Plan: plan})
+		i.commit(slot, o, ticks.Commit{Slot: slot, Token: o.Lease.Token, Version: o.Job.Version, From: i.records[slot], Plan: plan})
 	}
 }
 

@@ -428,16 +428,14 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
-		paused := g.Spec()
-		paused.Paused = &zkrec.Pause{Since: 1}
-		g.Set(g.Tree.Job("job"), paused.Encode())
+		g.Pause(zkrec.Pause{Since: 1})
 		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
 		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
 		}
 		roomtest.Pass(time.Second)
 		now := a.Ownership()
-		if now.Job.SpecVersion == o.Job.SpecVersion || now.Spec.Paused == nil {
+		if now.Job.Version == o.Job.Version || now.Spec.Switch.Paused == nil {
 			g.T.Errorf("reported %+v, want the new spec", now)
 		}
 		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {

@@ -92,7 +92,7 @@ func (w *write) isTooEarly(clock *member.Clock) bool {
 
 // isOutdated reports whether w is based on a spec that is known to be replaced. The job is nil if it is not known.
 func (w *write) isOutdated(job *catalog.Job) bool {
-	return w.isClaim() && job != nil && job.Version != w.commit.SpecVersion
+	return w.isClaim() && job != nil && job.Version != w.commit.Version
 }
 
 // opens reports whether w is the claim of a run.
@@ -116,7 +116,7 @@ func (w *write) lane() session.Lane {
 // Commit writes decisions, in as few transactions as they fit, and calls done for each, with its index and the record as it is then,
 // when ZooKeeper has answered; a claim waits no longer than a lease lasts. When one fails, nothing was written: ticks.ErrConflict,
 // with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
-// opens was canceled; ticks.ErrSpecChanged when the job's spec has another version; owner.ErrNotOwner,
+// opens was canceled; ticks.ErrSpecChanged when the job's spec or switch has another version; owner.ErrNotOwner,
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or leases.ErrLost otherwise.
 // Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered before the claim. From a
 // claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
@@ -249,7 +249,7 @@ func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 	case w.isClaim() && j.loop.Clock.Now().Elapsed-w.since >= lease.Length(j.loop.Conn.SessionTimeout()):
 		return owner.Guard{}, leases.ErrLost // what it was decided by is too long ago
 	case w.isClaim():
-		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.SpecVersion, w.opens())
+		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.Version, w.opens())
 	case w.isResult() && !w.unguarded:
 		guard, _ := j.owner.Guard(n.slot, w.commit.From.Token)
 		return guard, nil

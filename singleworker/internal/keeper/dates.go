@@ -1,12 +1,13 @@
 package keeper
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -14,33 +15,22 @@ import (
 // What is written while ZooKeeper's clock is ahead takes effect when that time has come. Until then nothing of it is due, so
 // nothing runs, and no tick is overdue. The watchers of a job notice that, and write that it was written now.
 
-// isDatedAhead reports whether the spec of a job may have a time that a wrong clock has given.
+// isDatedAhead reports whether the spec of a job, or its switch, may have a time that a wrong clock has given.
 func (o *Overdue) isDatedAhead(job *catalog.Job) bool {
 	latest := max(job.Written, job.Spec.Since)
-	if pause := job.Spec.Paused; pause != nil {
+	if pause := job.Spec.Switch.Paused; pause != nil {
 		latest = max(latest, pause.Since)
 	}
 	return o.member.Clock.Ahead(latest)
 }
 
-// date corrects the times of a job's spec. Its node tells which of them it leaves out.
+// date corrects the times of a job's spec and switch. Their nodes tell which of them they leave out.
 func (o *Overdue) date(job *catalog.Job, known *watch) {
-	path, version, now := o.loop.Tree.Job(job.Name), job.Version, o.member.Clock.Now()
+	now, version := o.member.Clock.Now(), job.Version
 	latest, _ := o.member.Clock.Latest() // known: the job is dated ahead
 	known.dated = true
 	o.loop.Async("date job", func(ctx context.Context) func() {
-		changed := false
-		data, stat, err := o.loop.Conn.Get(ctx, path)
-		if err == nil && stat.Version == version {
-			var spec zkrec.Spec
-			if spec, err = zkrec.ParseSpec(job.Name, data); err == nil {
-				corrected := redated(spec, stat.Mtime, now, latest).Encode()
-				if changed = !bytes.Equal(corrected, data); changed {
-					_, err = signals.MultiOn(ctx, o.loop.Conn, path, stat.Czxid, signals.OfJob(o.loop.Tree, job.Name),
-						zkconn.SetOp(path, corrected, version))
-				}
-			}
-		}
+		changed, err := o.redate(ctx, job.Name, version, now, latest)
 		return func() {
 			switch {
 			case err != nil:
@@ -49,28 +39,65 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 				o.loop.Log.Debug("times of a job not corrected", "job", job.Name, "err", err)
 			case changed:
 				o.loop.Log.Warn("job was changed while ZooKeeper's clock was ahead: the change takes effect now",
-					"job", job.Name, "written", stat.Mtime)
+					"job", job.Name, "written", time.UnixMilli(job.Written))
 			}
 		}
 	})
 }
 
+// redate writes what date corrects, unless the job has changed.
+func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version, now, latest time.Time) (changed bool, err error) {
+	path, register := o.loop.Tree.Job(name), o.loop.Tree.Register(name)
+	read := o.loop.Conn.ReadMany(ctx, []zkconn.Read{{Path: path}, {Path: register}})
+	if err := cmp.Or(read[0].Err, read[1].Err); err != nil {
+		return false, err
+	}
+	spec, err := zkrec.ParseSpec(name, read[0].Data)
+	if err != nil {
+		return false, err
+	}
+	turned, err := zkrec.ParseSwitch(read[1].Data)
+	if err != nil {
+		return false, err
+	}
+	var ops []zkconn.Op
+	if corrected, ahead := redated(spec, read[0].Stat.Mtime, now, latest); ahead {
+		ops = append(ops, zkconn.SetOp(path, corrected.Encode(), version.Spec))
+	}
+	if corrected, ahead := repaused(turned, read[1].Stat.Mtime, now, latest); ahead {
+		ops = append(ops, zkconn.SetOp(register, corrected.Encode(), version.Switch))
+	}
+	if len(ops) == 0 {
+		return false, nil
+	}
+	_, err = signals.MultiOn(ctx, o.loop.Conn, path, read[0].Stat.Czxid, signals.OfJob(o.loop.Tree, name), ops...)
+	return true, err
+}
+
 // redated returns a spec with those of its times that are after the latest one that a right clock can have given as if it had been written
-// now. What it leaves out is when it was written.
-func redated(spec zkrec.Spec, written, now, latest time.Time) zkrec.Spec {
-	ahead := func(ms int64) bool { return time.UnixMilli(ms).After(latest) }
-	if !ahead(written.UnixMilli()) {
+// now, and whether there are any. What it leaves out is when it was written.
+func redated(spec zkrec.Spec, written, now, latest time.Time) (corrected zkrec.Spec, ahead bool) {
+	if ahead = written.After(latest); !ahead {
 		spec = spec.WrittenAt(written)
 	}
-	if ahead(spec.Since) {
-		spec.Since = 0
+	if time.UnixMilli(spec.Since).After(latest) {
+		spec.Since, ahead = 0, true
 	}
-	if spec.Paused != nil && ahead(spec.Paused.Since) {
-		pause := *spec.Paused
-		pause.Since = 0
-		spec.Paused = &pause
+	return spec.WrittenAt(now), ahead
+}
+
+// repaused is the same for a switch.
+func repaused(of zkrec.Switch, written, now, latest time.Time) (corrected zkrec.Switch, ahead bool) {
+	if of.Paused == nil {
+		return of, false
 	}
-	return spec.WrittenAt(now)
+	if ahead = written.After(latest); !ahead {
+		of = of.WrittenAt(written)
+	}
+	if pause := *of.Paused; time.UnixMilli(pause.Since).After(latest) {
+		pause.Since, of.Paused, ahead = 0, &pause, true
+	}
+	return of.WrittenAt(now), ahead
 }
 
 // dateTick has the ticks of a slot begin now. Its record is as it was when its node was made.

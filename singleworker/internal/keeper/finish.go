@@ -21,7 +21,7 @@ func once(job *catalog.Job) bool { return job.Valid() && !job.Done() && job.Tick
 // owners release it then.
 //
 // A request for a manual run changes the version of its parent and checks that of the spec. So one that comes first
-// refuses this transaction, and one that comes after it opens the job again.
+// refuses this transaction, and one that comes after it opens the job again, by its switch.
 func (k *Keeper) finish(j *kept, d *duty) {
 	for _, kept := range d.slots {
 		if !ticks.Settled(*j.Ticks, kept.Record()) {
@@ -49,7 +49,7 @@ func (k *Keeper) finish(j *kept, d *duty) {
 				zkconn.SetOp(reads[i].Path, inbox.Data, inbox.Stat.Version))
 		}
 		spec := *j.Spec
-		spec.Done = &zkrec.Done{Since: spec.Since}
+		spec.Done = &zkrec.Done{Since: spec.Since, Opened: spec.Switch.Opened}
 		k.loop.Log.Info("job done: nobody owns it any more", "job", j.Name, "keep", spec.Job.WithDefaults().KeepDone.String())
 		k.writeSpec(j, d, spec, slices.Clip(ops)...)
 	})

@@ -49,11 +49,11 @@ type kept struct {
 
 // duty is what the keeper of a job knows. It is based on one ownership, and one version of the spec.
 type duty struct {
-	token       int64 // of the ownership of the first slot
-	specVersion int32
-	slots       []*keptSlot
-	nextLook    time.Duration // Mono: when everything is read again although no watch tells
-	writing     bool          // a layout is being written
+	token    int64         // of the ownership of the first slot
+	of       ticks.Version // the job's, on which it is based
+	slots    []*keptSlot
+	nextLook time.Duration // Mono: when everything is read again although no watch tells
+	writing  bool          // a layout is being written
 
 	rootKnown bool // what follows is what the job's own nodes say
 	reading   session.OnePerTime
@@ -143,8 +143,8 @@ func (k *Keeper) keep(job *catalog.Job) (next time.Duration) {
 		return agenda.Never // continued when the slot is owned
 	}
 	d := j.duty
-	if d == nil || d.token != own.Token || d.specVersion != j.Version || k.loop.Now() >= d.nextLook && !d.writing {
-		d = &duty{token: own.Token, specVersion: j.Version, nextLook: k.loop.NextLook()}
+	if d == nil || d.token != own.Token || d.of != j.Version || k.loop.Now() >= d.nextLook && !d.writing {
+		d = &duty{token: own.Token, of: j.Version, nextLook: k.loop.NextLook()}
 		for _, slot := range j.Slots {
 			d.slots = append(d.slots, &keptSlot{slot: slot})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -187,7 +188,7 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time)
 func (o *Overdue) lookAt(job *catalog.Job, slot string, w *watched) look {
 	return look{
 		Overdue: o, job: job, slot: slot, of: w, judged: job.Ticks, spec: job.Spec, created: job.Created,
-		as: []zkconn.Op{zkconn.CheckOp(o.loop.Tree.Job(job.Name), job.Version)},
+		as: owner.VersionOps(o.loop.Tree, job.Name, job.Version),
 	}
 }
 

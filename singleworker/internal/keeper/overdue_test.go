@@ -174,12 +174,12 @@ func TestAlarmOfWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli()}
 	paused := spec
-	paused.Paused = &zkrec.Pause{Since: 1}
+	paused.Switch.Paused = &zkrec.Pause{Since: 1}
 	for what, change := range map[string]func(g *roomtest.Group){
 		"the tick is claimed": func(g *roomtest.Group) {
 			g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(time.Hour).UnixMilli()}.Encode())
 		},
-		"the job is paused":      func(g *roomtest.Group) { g.Set(g.Tree.Job("job"), paused.Encode()) },
+		"the job is paused":      func(g *roomtest.Group) { g.Pause(*paused.Switch.Paused) },
 		"the job is there again": func(g *roomtest.Group) { g.Multi(g.Cancel()...); g.SubmitSpec("job", paused) },
 		"the job is there again, with the same versions": func(g *roomtest.Group) {
 			g.Multi(g.Cancel()...)
@@ -364,13 +364,14 @@ func TestPausedJobIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
-		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli(), Paused: &zkrec.Pause{Since: roomtest.Midnight.UnixMilli()}}
-		g.Set(g.Tree.Job("job"), spec.Encode())
+		pause := zkrec.Pause{Since: roomtest.Midnight.UnixMilli()}
+		g.Set(g.Tree.Job("job"), zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: pause.Since}.Encode())
+		g.Pause(pause)
 		members := []*roomtest.Rooms{start(g, "a"), start(g, "b")}
 		until(10 * time.Minute)
 		wantOverdue(g, members)
-		spec.Paused.Until = time.Now().UnixMilli() // resumed, but nothing runs or accounts for its ticks
-		g.Set(g.Tree.Job("job"), spec.Encode())
+		pause.Until = time.Now().UnixMilli() // resumed, but nothing runs or accounts for its ticks
+		g.Pause(pause)
 		roomtest.Pass(50 * time.Second)
 		wantOverdue(g, members)
 		roomtest.Pass(20 * time.Second)

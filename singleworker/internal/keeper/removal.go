@@ -8,8 +8,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
+	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
-	"github.com/swjobs/singleworker/singleworker/internal/signals"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -90,11 +91,8 @@ type removal struct {
 	loop        *session.Loop
 	job, slot   string
 	incarnation string
-	version     int32 // of the spec that says that the job is done
+	version     ticks.Version // says that the job is done
 }
-
-// errRequested is why a job stays that is done: somebody wants a run, and an older version has asked for it.
-var errRequested = errors.New("a run is requested")
 
 // run removes the job, or returns how long it is to be kept yet. A node that it creates below the first slot's tick node proves
 // what time it is.
@@ -104,16 +102,11 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	if _, err := conn.Multi(ctx, zkconn.CreateEphemeralOp(proof, nil)); err != nil && !errors.Is(err, zkconn.ErrNodeExists) {
 		return 0, err
 	}
-	d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Version: r.version}
-	left, opened, err := r.judge(ctx, &d, proof)
+	left, created, err := r.judge(ctx, proof)
 	if err == nil && left == 0 {
-		if opened == nil {
-			if err = d.Run(ctx); err == nil {
-				return 0, nil
-			}
-		} else if _, err = signals.MultiOn(ctx, conn, tree.Job(r.job), d.Czxid, signals.OfJob(tree, r.job),
-			zkconn.SetOp(tree.Job(r.job), opened.Encode(), r.version)); err == nil {
-			err = errRequested
+		d := deletion.Deletion{Conn: conn, Tree: tree, Job: r.job, Czxid: created, Same: owner.VersionOps(tree, r.job, r.version)}
+		if err = d.Run(ctx); err == nil {
+			return 0, nil
 		}
 	}
 	if _, dropped := conn.Multi(ctx, zkconn.DeleteOp(proof, zkconn.AnyVersion)); dropped != nil && !errors.Is(dropped, zkconn.ErrNoNode) {
@@ -122,38 +115,25 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	return left, err
 }
 
-// judge reads what the removal depends on, and which job that is. opened is the spec with which a job is opened again that is not to be removed.
-func (r removal) judge(ctx context.Context, d *deletion.Deletion, proof string) (left time.Duration, opened *zkrec.Spec, err error) {
-	tree, conn := r.loop.Tree, r.loop.Conn
-	data, stat, err := conn.Get(ctx, tree.Job(r.job))
+// judge reads how long the job is to be kept yet, and which transaction has created it. Who asks for a run of a job that is done opens it, so
+// nothing is asked of one that still is.
+func (r removal) judge(ctx context.Context, proof string) (left time.Duration, created int64, err error) {
+	data, stat, err := r.loop.Conn.Get(ctx, r.loop.Tree.Job(r.job))
 	if err != nil {
-		return 0, nil, err
+		return 0, 0, err
 	}
 	spec, err := zkrec.ParseSpec(r.job, data)
 	if err != nil {
-		return 0, nil, err
+		return 0, 0, err
 	}
-	spec, d.Czxid = spec.WrittenAt(stat.Mtime), stat.Czxid
-	if stat.Version != r.version || spec.Done == nil {
-		return 0, nil, zkconn.ErrBadVersion
+	spec = spec.WrittenAt(stat.Mtime)
+	if stat.Version != r.version.Spec || spec.Done == nil {
+		return 0, 0, zkconn.ErrBadVersion
 	}
-	now, _, err := conn.Exists(ctx, proof)
+	now, _, err := r.loop.Conn.Exists(ctx, proof)
 	if err != nil {
-		return 0, nil, err
+		return 0, 0, err
 	}
 	over := time.UnixMilli(spec.Done.At).Add(spec.Job.WithDefaults().KeepDone)
-	if left = over.Sub(now.Ctime); left > 0 {
-		return left, nil, nil
-	}
-	for _, slot := range spec.ActiveLayout().Slots(r.job) {
-		_, inbox, err := conn.Get(ctx, tree.Requests(slot))
-		if err != nil {
-			return 0, nil, err
-		}
-		if inbox.NumChildren > 0 {
-			spec.Done = nil
-			return 0, &spec, nil
-		}
-	}
-	return 0, nil, nil
+	return max(0, over.Sub(now.Ctime)), stat.Czxid, nil
 }

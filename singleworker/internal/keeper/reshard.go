@@ -50,7 +50,7 @@ func (k *Keeper) writeSpec(j *kept, d *duty, spec zkrec.Spec, ops ...zkconn.Op) 
 	}
 	d.writing = true
 	ops = slices.Concat(guard.Ops, ops, []zkconn.Op{
-		zkconn.SetOp(k.loop.Tree.Job(j.Name), spec.Encode(), j.Version),
+		zkconn.SetOp(k.loop.Tree.Job(j.Name), spec.Encode(), j.Version.Spec),
 	})
 	k.loop.Async("write layout", func(ctx context.Context) func() {
 		_, err := signals.Multi(ctx, k.loop.Conn, signals.OfJob(k.loop.Tree, j.Name), ops...)
@@ -79,7 +79,7 @@ func (k *Keeper) retire(j *kept, d *duty, slots []string) {
 		return
 	}
 	j.retiring = true
-	checks := slices.Concat(guard.Ops, []zkconn.Op{zkconn.CheckOp(k.loop.Tree.Job(j.Name), j.Version)})
+	checks := slices.Concat(guard.Ops, []zkconn.Op{zkconn.CheckOp(k.loop.Tree.Job(j.Name), j.Version.Spec)})
 	k.loop.Async("retire shards", func(ctx context.Context) func() {
 		errs := make([]error, len(slots))
 		session.Together(len(slots), func(i int) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -89,11 +90,24 @@ func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
 	l.judgeLayoutOf(j, last, rec)
 	if !again && rec.Manual == "" {
 		l.judgeBegun(j, rec)
+		l.judgePaused(j, rec)
 	}
 	l.policies[j.Name] = j.Spec.Job
 	delete(l.stops, j.Name)
 	if l.observe.Claimed != nil {
 		l.observe.Claimed(l.txn, j.Name, rec, j.Spec.ActiveLayout())
+	}
+}
+
+// judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause afterwards is not judged: it may
+// have ended by the claimant's clock alone.
+func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
+	p := j.Spec.Switch.Paused
+	if !j.Known.Switch || !p.Covers(time.UnixMilli(rec.Tick)) {
+		return
+	}
+	if skips := p.Missed == "" || p.Missed == job.MisfireSkip; skips || p.Until == 0 {
+		l.violatef(Claim, j.Name, "%s claims %s, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), clockMs(p.Since))
 	}
 }
 

@@ -23,7 +23,8 @@ const (
 	Owner Rule = "owner"
 	// Claim: no tick is claimed twice but by a further attempt at it, after one that
 	// was interrupted or failed; no request is run twice, or dropped; no result replaces another run's claim. What
-	// is to be repeated stays on record until it is, or there is a reason to give it up.
+	// is to be repeated stays on record until it is, or there is a reason to give it up. No tick is claimed of a pause that lasts
+	// until it is ended, or whose ticks are to be skipped.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token.
 	Claimant Rule = "claimant"

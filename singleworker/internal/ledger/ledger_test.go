@@ -171,6 +171,33 @@ func TestClaims(t *testing.T) {
 	})
 }
 
+// paused has the switch of j set while a owns it, which claims the tick at 10.
+func paused(p zkrec.Pause) func(w *world) {
+	return func(w *world) {
+		w.own(1, "j", "a")
+		w.write(5, operator, set(tree.Register("j"), zkrec.Switch{Paused: &p}.Encode()))
+		w.record(10, "j", w.claimed("j", 10, "r1"))
+	}
+}
+
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	broken := []ledger.Rule{ledger.Claim}
+	tell(t, []story{
+		{"in a pause", paused(zkrec.Pause{}), broken},
+		{"in a pause that is to end", paused(zkrec.Pause{For: zkrec.Duration(time.Hour)}), broken},
+		{"in a pause that is to end, whose ticks are run then", paused(zkrec.Pause{For: zkrec.Duration(time.Second), Missed: job.MisfireAll}), nil},
+		{"in a pause whose ticks are to be run", paused(zkrec.Pause{Missed: job.MisfireAll}), broken},
+		{"after a pause", paused(zkrec.Pause{Since: 1, Until: ms(10)}), nil},
+		{"of a job that was changed in a pause", func(w *world) {
+			w.own(1, "j", "a")
+			w.write(5, operator, set(tree.Register("j"), zkrec.Switch{Paused: &zkrec.Pause{}}.Encode()))
+			w.write(6, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", Description: "x"}, Since: ms(1)}.Encode()))
+			w.record(10, "j", w.claimed("j", 10, "r1"))
+		}, broken},
+	})
+}
+
 func TestClaimants(t *testing.T) {
 	t.Parallel()
 	tell(t, []story{

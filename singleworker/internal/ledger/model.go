@@ -46,7 +46,7 @@ type Job struct {
 	Version    int32           // of the owner record
 	Ownable    bool            // its owner record exists; false for a sharded job
 	Beats      map[string]Beat // by instance
-	Spec       zkrec.Spec      // of the job, with Since set
+	Spec       zkrec.Spec      // of the job, with Since and Switch set
 	Tick       zkrec.Tick
 	History    zkrec.History
 	Pages      [zkrec.HistoryPages][]byte // of the history
@@ -57,7 +57,7 @@ type Job struct {
 }
 
 // Known says which records were seen, and could be read: a log may begin in the middle.
-type Known struct{ Owner, Spec, Tick, History, Complete bool }
+type Known struct{ Owner, Spec, Switch, Tick, History, Complete bool }
 
 // Beat is a heartbeat.
 type Beat struct {
@@ -234,7 +234,7 @@ func (m *Model) job(name string, zxid int64) *Job {
 			}
 			m.shards[job][name] = j
 			if of := m.Jobs[job]; of != nil {
-				j.Spec, j.Registered, j.Known.Spec = of.Spec, of.Registered, of.Known.Spec
+				j.Spec, j.Registered, j.Known.Spec, j.Known.Switch = of.Spec, of.Registered, of.Known.Spec, of.Known.Switch
 			}
 		}
 	}
@@ -260,7 +260,9 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 	case node == NodeShards && rest == "":
 		j.Complete, err = zkrec.ParseComplete(op.Data)
 		j.Known.Complete = err == nil
-	case node == NodeRegister && rest != "":
+	case node == NodeRegister && rest == "":
+		m.switched(j, txn, op)
+	case node == NodeRegister:
 		j.Registered[rest] = true
 	case node == NodeRequests && rest != "":
 		j.Requests[rest] = true
@@ -284,10 +286,21 @@ func (m *Model) specified(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
 		return
 	}
 	spec, err := zkrec.ParseSpec(j.Name, op.Data)
-	j.Spec, j.Known.Spec = spec, err == nil
-	j.Spec = j.Spec.WrittenAt(txn.Time)
+	j.Spec, j.Known.Spec = spec.WrittenAt(txn.Time).With(j.Spec.Switch), err == nil
+	m.share(j)
+}
+
+// switched: a job's register node was written, or made.
+func (m *Model) switched(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
+	turned, err := zkrec.ParseSwitch(op.Data)
+	j.Spec, j.Known.Switch = j.Spec.With(turned.WrittenAt(txn.Time)), err == nil
+	m.share(j)
+}
+
+// share gives the slots of a job what they have in common.
+func (m *Model) share(j *Job) {
 	for _, shard := range m.Shards(j.Name) {
-		shard.Spec, shard.Known.Spec = j.Spec, j.Known.Spec
+		shard.Spec, shard.Known.Spec, shard.Known.Switch = j.Spec, j.Known.Spec, j.Known.Switch
 	}
 }
 

@@ -40,6 +40,11 @@ func (g Guard) Refused(index int, err error) error {
 	return nil // the job's node is gone
 }
 
+// VersionOps check that a job is as it was when it had that version.
+func VersionOps(tree zkrec.Tree, job string, version ticks.Version) []zkconn.Op {
+	return []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch)}
+}
+
 // Guard checks that this instance owns the slot under the token. It returns ErrNotOwner if that is
 // known not to be so.
 func (o *Owner) Guard(slot string, token int64) (Guard, error) {
@@ -59,11 +64,11 @@ func (o *Owner) Guard(slot string, token int64) (Guard, error) {
 // heartbeatAt is the operation of a guard that is about the heartbeat.
 const heartbeatAt = 1
 
-// GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's spec.
+// GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's spec and switch.
 // What is decided under one spec must not be written under the next: so a tick has one number of
-// shards, and a job that was paused begins no run. In latch mode this instance must lead, too. If the decision opens a run, the
+// shards. What is decided under one switch neither: so a job that was paused begins no run. In latch mode this instance must lead, too. If the decision opens a run, the
 // heartbeat is written, whatever its version: that nobody else has it is shown by the owner record. Call Pulse.Claiming and Pulse.Claimed then.
-func (o *Owner) GuardClaim(slot string, token int64, specVersion int32, opens bool) (Guard, error) {
+func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {
 		return g, err
@@ -75,7 +80,7 @@ func (o *Owner) GuardClaim(slot string, token int64, specVersion int32, opens bo
 	if opens {
 		g.Ops[heartbeatAt] = o.Pulse.beatOp(slot)
 	}
-	g.add(ticks.ErrSpecChanged, zkconn.CheckOp(o.loop.Tree.Job(zkrec.JobOfSlot(slot)), specVersion))
+	g.add(ticks.ErrSpecChanged, VersionOps(o.loop.Tree, zkrec.JobOfSlot(slot), version)...)
 	if leader != "" {
 		g.add(ErrNotLeader, zkconn.CheckOp(leader, zkconn.AnyVersion))
 	}

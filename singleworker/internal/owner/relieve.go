@@ -100,16 +100,17 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gat
 	return errNotOverdue
 }
 
-// write makes the transaction: that of any other takeover, the proof, and a check of the spec, by which the run is due.
+// write makes the transaction: that of any other takeover, the proof, and a check of the job, by which the run is due.
 func (r relief) write(version int32) {
 	job := r.catalog.JobOf(r.slot) // checked in this turn
-	ops := append(r.takeOps(r.take), zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion),
-		zkconn.CheckOp(r.loop.Tree.Job(job.Name), job.Version))
+	ops := append(r.takeOps(r.take), zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion))
+	judged := len(ops)
+	ops = append(ops, VersionOps(r.loop.Tree, job.Name, job.Version)...)
 	r.loop.Write(session.Claims, ops, func(result session.Result) {
 		if result.Err != nil {
 			r.drop()
 		}
-		if result.Refused == len(ops)-1 {
+		if result.Refused >= judged {
 			r.catalog.Refresh(job)
 		}
 		r.taken(r.take, result)

@@ -106,8 +106,7 @@ func TestOwnerIsNotRelieved(t *testing.T) {
 		"the owner's heartbeat is gone":         {due + grace, func(g *roomtest.Group) { g.Remove(g.Tree.Heartbeat("job", "b")) }},
 		"there is another heartbeat":            {due + grace, func(g *roomtest.Group) { g.Create(g.Tree.Heartbeat("job", "x"), "") }},
 		"the job is paused": {due + grace, func(g *roomtest.Group) {
-			spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: 1, Paused: &zkrec.Pause{Since: 1}}
-			g.Set(g.Tree.Job("job"), spec.Encode())
+			g.Pause(zkrec.Pause{Since: 1})
 			roomtest.Pass(time.Millisecond)
 		}},
 		"b has become the owner once more": {due + grace, func(g *roomtest.Group) {

@@ -148,6 +148,9 @@ func TestGuardRefuses(t *testing.T) {
 		"spec": {func(g *roomtest.Group) zkconn.Op {
 			return zkconn.SetOp(g.Tree.Job("job"), []byte("@daily"), zkconn.AnyVersion)
 		}, member.Config{ID: "a"}, ticks.ErrSpecChanged},
+		"switch": {func(g *roomtest.Group) zkconn.Op {
+			return zkconn.SetOp(g.Tree.Register("job"), zkrec.Switch{Opened: 1}.Encode(), zkconn.AnyVersion)
+		}, member.Config{ID: "a"}, ticks.ErrSpecChanged},
 		"nothing, in latch mode": {nil, latch, nil},
 		"leader": {func(g *roomtest.Group) zkconn.Op {
 			nodes, _, err := g.Editor.Children(g.T.Context(), g.Tree.Leader())
@@ -200,7 +203,7 @@ func TestGuardOfADeletedJobSaysNothing(t *testing.T) {
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
 		a := start(g, member.Config{ID: "a"})
-		guard, err := a.Owner.GuardClaim("job", a.Owner.Owned("job").Token, 0, false)
+		guard, err := a.Owner.GuardClaim("job", a.Owner.Owned("job").Token, ticks.Version{}, false)
 		if err != nil {
 			g.T.Fatal(err)
 		}
@@ -221,13 +224,13 @@ func TestGuardIsGivenToTheOwnerAlone(t *testing.T) {
 			if _, err := a.Owner.Guard(slot, token); !errors.Is(err, owner.ErrNotOwner) {
 				g.T.Errorf("Guard of %s = %v, want ErrNotOwner", slot, err)
 			}
-			if _, err := a.Owner.GuardClaim(slot, token, 0, false); !errors.Is(err, owner.ErrNotOwner) {
+			if _, err := a.Owner.GuardClaim(slot, token, ticks.Version{}, false); !errors.Is(err, owner.ErrNotOwner) {
 				g.T.Errorf("GuardClaim of %s = %v, want ErrNotOwner", slot, err)
 			}
 		}
 		a.Client.Partition()
 		roomtest.Pass(lease.Length(roomtest.SessionTimeout))
-		if _, err := a.Owner.GuardClaim("job", token, 0, true); err != nil {
+		if _, err := a.Owner.GuardClaim("job", token, ticks.Version{}, true); err != nil {
 			g.T.Errorf("GuardClaim under a lapsed lease = %v: a claim renews it", err)
 		}
 		if _, err := a.Owner.Guard("job", token); err != nil {
@@ -244,7 +247,7 @@ func TestGuardInLatchModeNeedsATerm(t *testing.T) {
 		token := a.Owner.Owned("job").Token
 		a.Client.Partition()
 		roomtest.Pass(lease.Length(roomtest.SessionTimeout) + time.Second)
-		if _, err := a.Owner.GuardClaim("job", token, 0, false); !errors.Is(err, owner.ErrNotLeader) {
+		if _, err := a.Owner.GuardClaim("job", token, ticks.Version{}, false); !errors.Is(err, owner.ErrNotLeader) {
 			g.T.Errorf("GuardClaim without a term = %v, want ErrNotLeader", err)
 		}
 	})

@@ -117,7 +117,7 @@ func (g *Group) asked() (ops []zkconn.Op) {
 	return ops
 }
 
-// Set overwrites a node, whatever its version. If it is a job's own, its instances are told.
+// Set overwrites a node, whatever its version. If it is a job's spec or switch, its instances are told.
 func (g *Group) Set(path string, data []byte) {
 	g.T.Helper()
 	g.Multi(append([]zkconn.Op{zkconn.SetOp(path, data, zkconn.AnyVersion)}, g.signal(path)...)...)
@@ -128,7 +128,7 @@ func (g *Group) signal(path string) (ops []zkconn.Op) {
 	if strings.HasPrefix(path, g.Tree.Requests("job")+"/") {
 		return g.asked()
 	}
-	if job, is := g.Tree.Watched(path); is && path == g.Tree.Job(job) {
+	if job, is := g.Tree.Watched(path); is && (path == g.Tree.Job(job) || path == g.Tree.Register(job)) {
 		for _, s := range signals.OfJob(g.Tree, job) {
 			ops = append(ops, zkconn.SetOp(s.Path, []byte(s.About), zkconn.AnyVersion))
 		}
@@ -186,6 +186,12 @@ func (g *Group) Spec() zkrec.Spec {
 		g.T.Fatal(err)
 	}
 	return spec
+}
+
+// Pause writes the job's switch.
+func (g *Group) Pause(p zkrec.Pause) {
+	g.T.Helper()
+	g.Set(g.Tree.Register("job"), zkrec.Switch{Paused: &p}.Encode())
 }
 
 // Reshard changes the job's number of shards.

@@ -232,7 +232,7 @@ func (r *Runner) Runs(tick int64) {
 // Commit is an owner's change of the record.
 func Commit(o journal.Ownership, from, to zkrec.Tick) ticks.Commit {
 	return ticks.Commit{
-		Slot: o.Slot, Token: o.Lease.Token, SpecVersion: o.Job.SpecVersion, From: from, Plan: ticks.Plan{Record: to},
+		Slot: o.Slot, Token: o.Lease.Token, Version: o.Job.Version, From: from, Plan: ticks.Plan{Record: to},
 	}
 }
 

@@ -75,7 +75,7 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, SpecVersion: j.SpecVersion, From: *j.Record, Plan: plan}
+	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
 		act = r.begin(j, plan.Record)
@@ -158,7 +158,7 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 		r.warnAhead(j)
 	case errors.Is(err, ticks.ErrNoRequest):
 		r.forget(j, plan.Record.Manual)
-	case errors.Is(err, ticks.ErrSpecChanged) && j.SpecVersion != commit.SpecVersion: // the new spec is known already
+	case errors.Is(err, ticks.ErrSpecChanged) && j.Version != commit.Version: // the new spec is known already
 	default:
 		// The job is moving to another instance, or the lease has lapsed and
 		// may be renewed.

@@ -115,7 +115,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are ignored: %v; it is at %+v", j.Requests, j.Tick)})
 	}
 	sched, err := j.Spec.Job.ParseSchedule()
-	if err != nil || j.Spec.Paused.Covers(now) || j.Spec.Paused.Covers(now.Add(-settledWithin)) {
+	if err != nil || j.Spec.Switch.Paused.Covers(now) || j.Spec.Switch.Paused.Covers(now.Add(-settledWithin)) {
 		return
 	}
 	if j.Spec.Resizing() && w.isWaiting(m, zkrec.JobOfSlot(j.Name)) {

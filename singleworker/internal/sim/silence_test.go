@@ -171,7 +171,7 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		tick = time.UnixMilli(restartDue(&spec, record))
 	}
 	from := tick.Add(alarmAfter)
-	if p := spec.Paused; p != nil && from.UnixMilli() > p.Since {
+	if p := spec.Switch.Paused; p != nil && from.UnixMilli() > p.Since {
 		if p.Until == 0 {
 			return
 		}

@@ -48,7 +48,7 @@ const (
 	gatedSpec = `{"schema":4,"schedule":"*/5 * * * * ?","handler":"work","shards":2,"before_tick":"before"}`
 	full      = `{"schema":1,"schedule":"*/5 * * * * ?","handler":"work","time_zone":"Europe/Berlin","args":{"a":"b"},"misfire":"all","interrupted":"rerun",` +
 		`"overlap":"queue","timeout":"10s","retries":2,"backoff":"1s","priority":3,"alarm_after":"1m","notify":{"ops":["failed"]},"labels":{"a":"b"},"hung_after":"1h",` +
-		`"paused":{"since":1,"until":2,"by":"a","reason":"b","missed":"once"},"since":5,"former":{"schedule":"@daily","since":3,"former":{"schedule":"@hourly","since":1}},` +
+		`"since":5,"former":{"schedule":"@daily","since":3,"former":{"schedule":"@hourly","since":1}},` +
 		`"declared":"x","declared_by":"app","declared_at":5,"declared_version":"1.0","instances":["i0","i1"],"payload":{"a":[1]},"description":"d"}`
 	resharded  = `{"schema":1,"schedule":"*/5 * * * * ?","handler":"work","shards":3,"since":5,"layout":{"shards":2,"since":7,"until":9,"shard_params":{"0":"a"}}}`
 	everySpec  = `{"schema":3,"schedule":"*/5 * * * * ?","handler":"work","everywhere":true}`
@@ -96,6 +96,9 @@ var recordKinds = []recordKind{
 	{
 		"request to stop", divided, func(tree zkrec.Tree, job string) string { return tree.Request(firstShard(job), "r1") },
 		`{"schema":1,"kind":"stop","at":"2000-01-01T00:00:05Z","run_id":"x"}`,
+	},
+	{
+		"switch", simple, zkrec.Tree.Register, `{"schema":1,"paused":{"since":1,"until":2,"by":"a","reason":"b","missed":"once"},"opened":2}`,
 	},
 	{"registration", simple, func(tree zkrec.Tree, job string) string { return tree.Registration(job, "i0") }, "x"},
 	{"late", simple, func(tree zkrec.Tree, job string) string { return tree.Late(job, "x") }, "x"},

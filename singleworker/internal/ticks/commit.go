@@ -10,7 +10,7 @@ import (
 var (
 	// ErrConflict is returned when the tick record has changed since the decision.
 	ErrConflict = errors.New("tick record has changed")
-	// ErrSpecChanged is returned when the job's spec has changed since the decision.
+	// ErrSpecChanged is returned when the job's spec or switch has changed since the decision.
 	ErrSpecChanged = errors.New("job has changed")
 	// ErrNoRequest is returned when the request for the manual run that the commit opens was canceled.
 	ErrNoRequest = errors.New("request canceled")
@@ -26,10 +26,10 @@ type Commit struct {
 	Slot string
 	// Token is the ownership that the write requires. 0 means the commit is the result of a run, which
 	// its runner may write as long as the record is still From, even after it has lost the slot.
-	Token       int64
-	SpecVersion int32  // the version of the spec that Plan is based on; not checked if Token is 0
-	From        Record // the record that Plan is based on
-	Plan        Plan
+	Token   int64
+	Version Version // of the job that Plan is based on; not checked if Token is 0
+	From    Record  // the record that Plan is based on
+	Plan    Plan
 }
 
 // Opens reports whether the commit opens a run.

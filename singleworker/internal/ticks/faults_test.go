@@ -249,7 +249,7 @@ func (w *world) formerUnaccounted() (n int) {
 
 func (w *world) pauseOrResume() {
 	now := w.operator()
-	p := w.spec.Paused
+	p := w.spec.Switch.Paused
 	upTo := w.upTo(50 * w.period())
 	if w.percent(20) {
 		upTo -= upTo % 1000
@@ -258,14 +258,14 @@ func (w *world) pauseOrResume() {
 	case p != nil && (p.Until == 0 || p.Until > now):
 		resumed := *p
 		resumed.Until = now
-		w.spec.Paused = &resumed
+		w.spec.Switch.Paused = &resumed
 		w.logf("resumed at %s", clock(now))
 	default:
-		w.spec.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", job.MisfireSkip, job.MisfireOnce, job.MisfireAll)}
+		w.spec.Switch.Paused = &zkrec.Pause{Since: now, Missed: pick(w, "", "", job.MisfireSkip, job.MisfireOnce, job.MisfireAll)}
 		if w.percent(50) {
-			w.spec.Paused.Until = now + upTo
+			w.spec.Switch.Paused.Until = now + upTo
 		}
-		w.logf("paused: %+v", *w.spec.Paused)
+		w.logf("paused: %+v", *w.spec.Switch.Paused)
 	}
 }
 
@@ -275,8 +275,8 @@ func (w *world) endFaults() {
 	w.logf("faults end")
 	w.adoptAt = w.now
 	clear(w.offsets)
-	if p := w.spec.Paused; p != nil && (p.Until == 0 || p.Until > w.now) {
-		w.spec.Paused = &zkrec.Pause{Since: p.Since, Until: w.now, Missed: p.Missed}
+	if p := w.spec.Switch.Paused; p != nil && (p.Until == 0 || p.Until > w.now) {
+		w.spec.Switch.Paused = &zkrec.Pause{Since: p.Since, Until: w.now, Missed: p.Missed}
 	}
 	if w.owner != nil {
 		w.owner.hangs, w.owner.alarm = 0, w.now

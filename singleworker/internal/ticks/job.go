@@ -10,7 +10,7 @@ import (
 
 // Job is the part of a job that decides on its ticks: a spec, parsed once per version. It is shared, and not changed.
 type Job struct {
-	SpecVersion int32 // version of the spec's node; commits check it
+	Version Version // commits check it
 
 	Schedule *cronexpr.Schedule
 	Since    time.Time // Schedule's first tick is after this time
@@ -18,7 +18,7 @@ type Job struct {
 	// the first until Since.
 	Former []Former
 	Policy *Policy      // of the spec; the zero value of a field means its default
-	Paused *zkrec.Pause // of the spec; nil means never paused
+	Paused *zkrec.Pause // of the switch; nil means never paused
 
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
@@ -30,15 +30,18 @@ type Job struct {
 	Gate  *Gate
 }
 
+// Version is that of the two nodes which say what a job is, and what operators do with it.
+type Version struct{ Spec, Switch int32 }
+
 // Former is a schedule that was replaced.
 type Former struct {
 	Schedule *cronexpr.Schedule // nil if this version cannot parse it
 	Since    time.Time
 }
 
-// JobOf parses a spec with Since set, at the given version of its node, and keeps it. A spec that cannot run is
+// JobOf parses a spec with Since and Switch set, at the given version, and keeps it. A spec that cannot run is
 // refused with a *job.FieldError.
-func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
+func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err
 	}
@@ -47,7 +50,7 @@ func JobOf(spec *zkrec.Spec, version int32) (Job, error) {
 		return Job{}, err
 	}
 	parsed := Job{
-		SpecVersion: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Paused,
+		Version: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Switch.Paused,
 	}
 	layout := spec.ActiveLayout()
 	parsed.Gated = layout.BeforeTick != ""

@@ -22,10 +22,10 @@ func TestJobOfRefusesSpecsThatCannotRun(t *testing.T) {
 		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily", Misfire: "twice"}}, "Misfire"},
 		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily"}, Former: &zkrec.Former{Schedule: "nonsense"}}, ""},
 	} {
-		parsed, err := ticks.JobOf(&row.spec, 7)
+		parsed, err := ticks.JobOf(&row.spec, ticks.Version{Spec: 7})
 		var field *job.FieldError
 		errors.As(err, &field)
-		if row.field == "" && (err != nil || parsed.SpecVersion != 7 || len(parsed.Former) > 0 && parsed.Former[0].Schedule != nil) {
+		if row.field == "" && (err != nil || parsed.Version.Spec != 7 || len(parsed.Former) > 0 && parsed.Former[0].Schedule != nil) {
 			t.Errorf("JobOf(%+v) = %+v, %v; want it accepted at version 7", row.spec, parsed, err)
 		}
 		if row.field != "" && (field == nil || field.Field != row.field) {

@@ -63,7 +63,7 @@ func newPausing(f pausingFaults, policy job.InterruptedPolicy, forgets bool) pau
 }
 
 func (w pausing) Failure() string           { return w.failure }
-func (w *pausing) paused() bool             { return w.spec.Paused.Covers(time.Unix(w.now, 0)) }
+func (w *pausing) paused() bool             { return w.spec.Switch.Paused.Covers(time.Unix(w.now, 0)) }
 func (w *pausing) failf(f string, a ...any) { w.failure = fmt.Sprintf(f, a...) }
 
 // Settled reports whether no request waits, nothing is to be repeated, and every past tick has an account.
@@ -73,14 +73,14 @@ func (w pausing) Settled() bool {
 
 func (w *pausing) view() ticks.View {
 	var pause int64
-	if w.spec.Paused != nil {
-		pause = w.spec.Paused.Since
+	if w.spec.Switch.Paused != nil {
+		pause = w.spec.Switch.Paused.Since
 	}
 	of, known := w.parsed[pause]
 	if !known {
 		spec := w.spec
 		var err error
-		if of, err = ticks.JobOf(&spec, 0); err != nil {
+		if of, err = ticks.JobOf(&spec, ticks.Version{}); err != nil {
 			panic(err)
 		}
 		w.parsed[pause] = of
@@ -137,7 +137,7 @@ func (w pausing) After(m simkit.Move) pausing {
 		w.diedAt, w.active, w.write = w.now, "", nil
 	case pausingPause:
 		w.left.pauses--
-		w.spec.Paused = &zkrec.Pause{Since: w.now * 1000, Until: (w.now + 6) * 1000}
+		w.spec.Switch.Paused = &zkrec.Pause{Since: w.now * 1000, Until: (w.now + 6) * 1000}
 		w.version++
 	case pausingAsk:
 		r := zkrec.Request{Kind: zkrec.RequestRun, At: time.Unix(w.now, 0).UTC()}
@@ -245,8 +245,8 @@ func (w pausing) Key(to []byte) []byte {
 		to = append(to, r.NextAttempt+"."+r.Held.NextAttempt+"."...)
 	}
 	to = append(to, byte(w.left.pauses), byte(w.left.asks), byte(w.left.withdrawals), byte(w.left.crashes), byte(w.now%4))
-	if w.spec.Paused != nil {
-		at(w.spec.Paused.Since)
+	if w.spec.Switch.Paused != nil {
+		at(w.spec.Switch.Paused.Since)
 	}
 	record(w.record)
 	for _, r := range w.requests {

@@ -38,7 +38,7 @@ func (w *tiny) do(m simkit.Move) {
 		w.load(k, s)
 	case tinyDecide:
 		plan := ticks.Next(w.view(k, s))
-		o.write, o.on = &ticks.Commit{Token: o.token, SpecVersion: h.ver, From: o.record, Plan: plan}, o.version
+		o.write, o.on = &ticks.Commit{Token: o.token, Version: ticks.Version{Spec: h.ver}, From: o.record, Plan: plan}, o.version
 		w.logf("%d decides on shard %d: %s", k, s, say(o.record, plan))
 	case tinyFinish:
 		plan := ticks.End(tinyJob(h.spec), o.record, ticks.Outcome{State: ticks.OK, Ended: w.clock(k)})
@@ -76,7 +76,7 @@ func (w *tiny) arrive(k, s int) {
 	o, slot := &w.hosts[k].slots[s], &w.slots[s]
 	c := o.write
 	o.write = nil
-	owns := c.Token == 0 || c.Token == slot.token && (c.SpecVersion == w.version || w.breach == tinyAnySpec)
+	owns := c.Token == 0 || c.Token == slot.token && (c.Version.Spec == w.version || w.breach == tinyAnySpec)
 	if !owns || o.on != slot.version {
 		w.logf("refused")
 		o.known, o.refused = false, true
@@ -242,7 +242,7 @@ func (w tiny) Key(to []byte) []byte {
 			if n(0); o.write != nil {
 				record(o.write.Plan.Record)
 				token(o.write.Token)
-				n(int64(min(w.version-o.write.SpecVersion, 3)))
+				n(int64(min(w.version-o.write.Version.Spec, 3)))
 				n(int64(min(w.slots[s].version-o.on, 3)))
 				n(int64(len(o.write.Plan.Entries)))
 			}

@@ -138,7 +138,7 @@ func (w *world) job() ticks.Job {
 	for f := w.spec.Former; f != nil; f = f.Former {
 		job.Former = append(job.Former, ticks.Former{Schedule: w.parsed(*f), Since: time.UnixMilli(f.Since)})
 	}
-	job.Paused = w.spec.Paused
+	job.Paused = w.spec.Switch.Paused
 	return job
 }
 

@@ -5,7 +5,8 @@
 //
 //	/{serverType}
 //	  {job}                       the job spec: plain cron text, or a JSON object
-//	    register/{sid}            empty: this instance has the handler
+//	    register                  the job's switch: its pause, and how often it was opened; empty if it never was
+//	      {sid}                   empty: this instance has the handler
 //	    alive                     the owner record, or empty if the job has no owner
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
 //	    tick                      the last claim and its result
@@ -33,8 +34,8 @@
 //
 // # Fields that a reader does not know
 //
-// A record that is read and written back keeps them, at every level: a spec with its pause, its former schedules and its
-// layout; a tick record with the run that it holds; the pages of a history, their entries and who wrote each; the record of
+// A record that is read and written back keeps them, at every level: a spec with its former schedules and its
+// layout; a switch with its pause; a tick record with the run that it holds; the pages of a history, their entries and who wrote each; the record of
 // complete ticks; an alarm. A field belongs to what its object is about, and goes with that:
 //
 //   - What a tick record does not know is of its run. It goes with the run into the history, and beside a manual run, under

@@ -87,3 +87,26 @@ func FuzzParseOwner(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseSwitch(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", "null", "{}", "7", `{"schema":2}`, `{"schema":1,"opened":3}`, `{"opened":-1,"extra":[1]}`,
+		`{"paused":{"since":1,"for":"1m0s","by":"a","extra":{}}}`, `{"paused":{"over":true,"missed":"all"}}`, `{"paused":{"for":"x"}}`, "\xff",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := zkrec.ParseSwitch(data)
+		if err != nil {
+			if !reflect.DeepEqual(first, zkrec.Switch{}) {
+				t.Fatalf("%q is %+v in spite of %v", data, first, err)
+			}
+			return
+		}
+		second, err := zkrec.ParseSwitch(first.Encode())
+		first.Schema, second.Schema = 0, 0 // of the last writer
+		if len(first.Encode()) <= zkrec.MaxRecordBytes && (err != nil || !reflect.DeepEqual(first, second)) {
+			t.Fatalf("%q is read as %+v, written and read again as %+v, %v", data, first, second, err)
+		}
+	})
+}

@@ -108,12 +108,12 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 			Retries: 2, Backoff: time.Minute, AlarmAfter: time.Hour, HungAfter: 2 * time.Hour,
 			Notify: map[string][]job.NotifyKind{"ops": {}, "dev": {job.NotifyFailed}},
 		},
-		Paused: &zkrec.Pause{
-			Since: 1798131600000, Until: 1798218000000, By: "alice@host", Reason: "migration", Missed: job.MisfireOnce,
-		},
 		Since: 1798131600000, Former: &zkrec.Former{Schedule: "@daily", TimeZone: "Asia/Tokyo", Since: 1798000000000},
 		Declaration: zkrec.Declaration{Declared: "00112233aabbccdd"},
 	}
+	turned := zkrec.Switch{Schema: zkrec.Schema, Opened: 2, Paused: &zkrec.Pause{
+		Since: 1798131600000, Until: 1798218000000, By: "alice@host", Reason: "migration", Missed: job.MisfireOnce,
+	}}
 	sharded := zkrec.Spec{
 		Job:    job.Job{Schedule: "@daily", Shards: 2, ShardParameters: map[int]string{0: "Beijing", 1: "Shanghai"}},
 		Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3}, Since: 1798131500000, Until: 1798131600000},
@@ -138,7 +138,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, all":           full,
 		"spec, sharded":       sharded,
 		"spec, everywhere":    everywhere, "spec, before": before,
-		"spec, placed": placed, "instance, labelled": labelled,
+		"spec, placed": placed, "switch": turned, "switch, untouched": zkrec.Switch{}, "instance, labelled": labelled,
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
@@ -153,6 +153,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, sharded", sharded.Encode(), parseSpec),
 		read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec),
+		read("switch", turned.Encode(), zkrec.ParseSwitch), read("switch, untouched", zkrec.Switch{}.Encode(), zkrec.ParseSwitch),
 		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
 		read("exclusion, host", hostExclusion.Encode(), parseExclusion(hostExclusion)),

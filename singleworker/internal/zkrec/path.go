@@ -58,7 +58,7 @@ func (t Tree) Root() string { return t.root }
 // Job is the node that holds the job's spec.
 func (t Tree) Job(job string) string { return t.root + "/" + job }
 
-// Register is the parent of the registrations of a job.
+// Register is the parent of the registrations of a job, and holds its Switch.
 func (t Tree) Register(job string) string { return t.Job(job) + "/" + registerNode }
 
 // Registration is the node that says that instance sid has the job's handler.
@@ -191,8 +191,8 @@ func SignalOf(job string) int {
 	return int(h.Sum32() % Signals)
 }
 
-// Signal is set, with the name of the job, by each transaction that changes the data of the node of a job that belongs to it,
-// or deletes that node.
+// Signal is set, with the name of the job, by each transaction that changes the spec or the switch of a job that belongs to it,
+// or deletes its node.
 func (t Tree) Signal(n int) string { return t.Changes() + "/" + strconv.Itoa(n) }
 
 // SignalAt is the number of the signal whose node a path is.
@@ -220,7 +220,7 @@ type Node struct {
 // transaction, are created by the first instance or client that misses them; those of the instances of a job
 // that runs everywhere by each instance.
 func (t Tree) NewJob(job string, spec Spec) []Node {
-	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job)}}
+	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job), Data: spec.Switch.Encode()}}
 	switch {
 	case spec.Job.Everywhere:
 		return append(nodes, Node{Path: t.Everywhere(job)})

@@ -20,7 +20,8 @@ import (
 type Spec struct {
 	Job job.Job `json:"-"` // its Name is the node's, and not written
 
-	Paused *Pause `json:"paused,omitempty"`
+	// Switch is the record of another node, see With.
+	Switch Switch `json:"-"`
 
 	// Since is when the schedule took effect, in Unix milliseconds by ZooKeeper's clock; its ticks
 	// begin after that. Zero means when the node was last written, see WrittenAt. Former is the
@@ -28,8 +29,8 @@ type Spec struct {
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
-	// Done says that the job is done, if it is about the present schedule. Of a job that was read it is nil otherwise,
-	// see WrittenAt.
+	// Done says that the job is done, if it is about the present schedule, and the job was not opened since. Of a job that
+	// was read it is nil otherwise, see WrittenAt and With.
 	Done *Done `json:"done,omitempty"`
 
 	// Layout is nil if the job was never resharded.
@@ -92,6 +93,8 @@ type Done struct {
 	At int64 `json:"at,omitempty"`
 	// Since is that of the schedule which is done. A version that does not know this record keeps it when it writes another schedule.
 	Since int64 `json:"since"`
+	// Opened is the Switch's: how often the job had been opened before.
+	Opened int `json:"opened,omitempty"`
 
 	unknown unknown
 }
@@ -112,57 +115,6 @@ func (d *Done) UnmarshalJSON(data []byte) (err error) {
 // MaxFormer is how many replaced schedules a spec keeps.
 const MaxFormer = 8
 
-// Pause is the last pause of a job, in force or over. Ticks from Since until Until
-// are not run, except by the policy Missed. Times that depend on when the node is written are left to
-// WrittenAt, so that the clock of the operator does not matter.
-type Pause struct {
-	Since  int64    `json:"since,omitempty"` // Unix milliseconds; 0 means when the node was last written
-	Until  int64    `json:"until,omitempty"` // Unix milliseconds; 0 means until resumed
-	For    Duration `json:"for,omitempty"`   // from when the node was last written; 0 means Until counts
-	Over   bool     `json:"over,omitempty"`  // since the node was last written
-	By     string   `json:"by,omitempty"`
-	Reason string   `json:"reason,omitempty"`
-	// Missed is the misfire policy for the ticks of the pause. Empty means skip.
-	Missed job.MisfirePolicy `json:"missed,omitempty"`
-
-	unknown unknown
-}
-
-// MarshalJSON implements json.Marshaler.
-func (p Pause) MarshalJSON() ([]byte, error) {
-	type fields Pause
-	return encode(fields(p), p.unknown), nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *Pause) UnmarshalJSON(data []byte) (err error) {
-	type fields Pause
-	p.unknown, err = decode(data, (*fields)(p))
-	return err
-}
-
-// Lasts reports whether the pause is not over at t; nil is over.
-func (p *Pause) Lasts(t time.Time) bool { return p != nil && (p.Until == 0 || t.UnixMilli() < p.Until) }
-
-// Covers reports whether t is in the pause; nil and the zero Pause cover nothing.
-func (p *Pause) Covers(t time.Time) bool {
-	ms := t.UnixMilli()
-	return p != nil && p.Since != 0 && ms >= p.Since && (p.Until == 0 || ms < p.Until)
-}
-
-// Duration is written as Go writes durations: "1m30s".
-type Duration time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
-	return err
-}
-
 // The JSON names that this version knows.
 var (
 	jobFields  = jsonNames(reflect.TypeFor[job.Job]())
@@ -174,10 +126,8 @@ func (s Spec) Check() error {
 	if err := s.Job.Validate(); err != nil {
 		return err
 	}
-	if p := s.Paused; p != nil {
-		if err := p.Missed.Check(); err != nil {
-			return &job.FieldError{Field: "Paused.Missed", Value: string(p.Missed), Err: err}
-		}
+	if err := s.Switch.check(); err != nil {
+		return err
 	}
 	if err := s.checkTimes(); err != nil {
 		return err
@@ -189,7 +139,7 @@ func (s Spec) Check() error {
 func (s Spec) checkTimes() error {
 	layout := s.ActiveLayout()
 	fields, times := []string{"Since", "Layout.Since", "Layout.Until"}, []int64{s.Since, layout.Since, layout.Until}
-	if p := s.Paused; p != nil {
+	if p := s.Switch.Paused; p != nil {
 		fields, times = append(fields, "Paused.Since", "Paused.Until"), append(times, p.Since, p.Until)
 	}
 	if d := s.Done; d != nil {
@@ -218,7 +168,7 @@ func (s Spec) Fingerprint() string {
 func (s Spec) Overridden() bool { return s.Declared != "" && s.Declared != s.Fingerprint() }
 
 // WrittenAt returns s as read from a node that was last written at mtime: no time is left out. Every
-// reader of a spec calls it first.
+// reader of a spec calls it first, and then With.
 func (s Spec) WrittenAt(mtime time.Time) Spec {
 	written := mtime.UnixMilli()
 	if s.Since == 0 {
@@ -232,18 +182,14 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 		done := *s.Done
 		done.At, s.Done = written, &done
 	}
-	if s.Paused == nil {
-		return s
+	return s
+}
+
+// With returns s with the job's switch, as it was read: a job that was opened since it was done is not.
+func (s Spec) With(of Switch) Spec {
+	if s.Switch = of; s.Done != nil && s.Done.Opened != of.Opened {
+		s.Done = nil
 	}
-	p := *s.Paused
-	if p.Since == 0 {
-		p.Since = written
-	}
-	if p.Over || p.For != 0 {
-		p.Until = written + time.Duration(p.For).Milliseconds()
-	}
-	p.For, p.Over = 0, false
-	s.Paused = &p
 	return s
 }
 
@@ -251,7 +197,7 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 // the node is written, by ZooKeeper's clock, whatever the clock of the writer says;
 // a different sharding as described at Layout.
 func (s Spec) Over(old Spec) Spec {
-	s.unknown, s.Paused, s.Layout = old.unknown, old.Paused, s.layoutOver(old)
+	s.unknown, s.Switch, s.Layout = old.unknown, old.Switch, s.layoutOver(old)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = old.Since, old.Former
 		if s.Done = old.Done; s.Resizing() {

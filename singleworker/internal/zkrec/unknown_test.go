@@ -21,6 +21,10 @@ var rewrites = map[string]func([]byte) ([]byte, error){
 		spec, err := parseSpec(data)
 		return spec.WrittenAt(started).Encode(), err
 	},
+	"switch": func(data []byte) ([]byte, error) {
+		turned, err := zkrec.ParseSwitch(data)
+		return turned.WrittenAt(started).Encode(), err
+	},
 	"tick": func(data []byte) ([]byte, error) {
 		tick, err := parseTick(data)
 		return tick.Encode(), err

@@ -132,21 +132,25 @@ func TestWrittenAt(t *testing.T) {
 		"resumed":               {zkrec.Pause{Since: 500, Over: true}, zkrec.Pause{Since: 500, Until: 1000}},
 		"nothing is left out":   {zkrec.Pause{Since: 500, Until: 700}, zkrec.Pause{Since: 500, Until: 700}},
 	} {
-		spec := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Paused: &test.pause}
-		read, err := zkrec.ParseSpec("", spec.Encode())
+		read, err := zkrec.ParseSwitch(zkrec.Switch{Paused: &test.pause}.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
 		read = read.WrittenAt(time.UnixMilli(1000))
-		if *read.Paused != test.want || read.Since != 1000 {
-			t.Errorf("%s: %+v since %d, want %+v since 1000", what, *read.Paused, read.Since, test.want)
+		if *read.Paused != test.want {
+			t.Errorf("%s: %+v, want %+v", what, *read.Paused, test.want)
 		}
-		if again := read.WrittenAt(time.UnixMilli(9000)); *again.Paused != test.want || again.Since != 1000 {
-			t.Errorf("%s, and read again later: %+v since %d", what, *again.Paused, again.Since)
+		if again := read.WrittenAt(time.UnixMilli(9000)); *again.Paused != test.want {
+			t.Errorf("%s, and read again later: %+v", what, *again.Paused)
 		}
 	}
-	if spec := (zkrec.Spec{Since: 7}).WrittenAt(time.UnixMilli(1000)); spec.Paused != nil || spec.Since != 7 {
-		t.Errorf("without a pause: %+v", spec)
+	if none := (zkrec.Switch{}).WrittenAt(time.UnixMilli(1000)); none.Paused != nil || none.Encode() != nil {
+		t.Errorf("without a pause: %+v", none)
+	}
+	for since, want := range map[int64]int64{0: 1000, 7: 7} {
+		if spec := (zkrec.Spec{Since: since}).WrittenAt(time.UnixMilli(1000)); spec.Since != want {
+			t.Errorf("a spec since %d that was written at 1000 is since %d, want %d", since, spec.Since, want)
+		}
 	}
 }
 
@@ -334,7 +338,7 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 	change(other, "zone", func(s *zkrec.Spec) { s.Job.TimeZone = "" })
 	change(other, "handler", func(s *zkrec.Spec) { s.Job.Handler = "" })
 	change(same, "time of change", func(s *zkrec.Spec) { s.Since = 7; s.Former = &zkrec.Former{Schedule: "@yearly"} })
-	change(same, "pause", func(s *zkrec.Spec) { s.Paused = &zkrec.Pause{Since: 7} })
+	change(same, "pause", func(s *zkrec.Spec) { s.Switch.Paused = &zkrec.Pause{Since: 7} })
 	change(other, "argument", func(s *zkrec.Spec) { s.Job.Args["a"] = "2" })
 	for name, s := range other {
 		if got := s.Fingerprint(); got == sum {
@@ -361,7 +365,6 @@ func TestTimesFarOff(t *testing.T) {
 	for _, far := range []int64{1<<63 - 1, -1 << 63, 253402300800000} {
 		for field, spec := range map[string]string{
 			"Since": `"since":%d`, "Former.Since": `"former":{"schedule":"@daily","former":{"schedule":"@daily","since":%d}}`,
-			"Paused.Since": `"paused":{"since":%d}`, "Paused.Until": `"paused":{"since":1,"until":%d}`,
 			"Layout.Since": `"layout":{"since":%d}`, "Layout.Until": `"layout":{"until":%d}`,
 		} {
 			text := fmt.Sprintf(`{"schedule":"@daily",`+spec+"}", far)
@@ -372,6 +375,16 @@ func TestTimesFarOff(t *testing.T) {
 			invalid := new(job.FieldError)
 			if err := read.Check(); !errors.As(err, &invalid) || invalid.Field != field {
 				t.Errorf("Check of %s = %v, want that %s is refused", text, err, field)
+			}
+		}
+		for field, text := range map[string]string{"Paused.Since": `{"paused":{"since":%d}}`, "Paused.Until": `{"paused":{"since":1,"until":%d}}`} {
+			read, err := zkrec.ParseSwitch(fmt.Appendf(nil, text, far))
+			if err != nil {
+				t.Fatal(err)
+			}
+			invalid := new(job.FieldError)
+			if err := (zkrec.Spec{Job: job.Job{Name: "job", Schedule: "@daily"}}).With(read).Check(); !errors.As(err, &invalid) || invalid.Field != field {
+				t.Errorf("Check of %s = %v, want that %s is refused", fmt.Sprintf(text, far), err, field)
 			}
 		}
 		for _, field := range []string{"watermark", "tick", "started", "ended", "next_attempt_at", "busy_since"} {

@@ -113,6 +113,7 @@ func missed(r admin.PauseResult) string {
 var lost = map[admin.Loss]string{
 	admin.LossTicks:      "which ticks were run: those until now are not run again, nor recorded as missed",
 	admin.LossHistory:    "the history",
+	admin.LossPause:      "whether it is paused: it is not any more",
 	admin.LossCompletion: "which ticks all shards have completed: those until now are not reported again",
 	admin.LossSpec:       "the job itself: submit it again with --replace",
 }
