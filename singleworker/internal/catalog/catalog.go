@@ -94,7 +94,7 @@ type Job struct {
 	Created  int64      // the transaction that has created the job
 	Eligible bool       // this instance can run it, and may
 	Ticks    *ticks.Job // Spec parsed; nil unless it is valid
-	Written  int64      // when the spec or the switch was last written, on ZooKeeper's clock, in Unix milliseconds
+	Written  int64      // when the spec was last written, or its pause, on ZooKeeper's clock, in Unix milliseconds
 	Slots    []string   // of the active layout, whose nodes exist
 	Schema   int        // of the spec, also of one that cannot be read because it is of a newer version
 
@@ -358,7 +358,7 @@ func (c *Catalog) refreshed(j *Job, v view) {
 		j.stripped = false
 	}
 	j.stamp = v.stamp
-	j.Version, j.Created, j.Written = v.stamp.version, v.stamp.created, max(v.stamp.spec, v.stamp.turned)
+	j.Version, j.Created, j.Written = v.stamp.version, v.stamp.created, v.written()
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)

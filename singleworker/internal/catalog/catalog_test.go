@@ -447,3 +447,38 @@ func TestMisnamedNodesAreNotRun(t *testing.T) {
 		}
 	})
 }
+
+// A switch that may not be read, or is no record, makes the job invalid: whether it is paused is not known.
+func TestSwitchThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(g *roomtest.Group){
+		"garbage":            func(g *roomtest.Group) { g.Set(g.Tree.Register("job"), []byte("garbage")) },
+		"of a newer version": func(g *roomtest.Group) { g.Set(g.Tree.Register("job"), []byte(`{"schema":9}`)) },
+		"denied": func(g *roomtest.Group) {
+			g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+				if r.Client == "a" && r.Path == g.Tree.Register("job") {
+					return zkdev.Refuse(zkdev.NoAuth)
+				}
+				return zkdev.Pass()
+			})
+			g.Set(g.Tree.Register("job"), nil)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				a := start(g)
+				j := a.Catalog.JobOf("job")
+				if !j.Valid() || !j.Eligible {
+					g.T.Fatalf("the job is %+v", j)
+				}
+				spoil(g)
+				roomtest.Pass(roomtest.SyncPeriod)
+				if j.Valid() || j.Eligible {
+					g.T.Errorf("the job is %+v, want it invalid", j)
+				}
+			})
+		})
+	}
+}

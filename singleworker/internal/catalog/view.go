@@ -139,6 +139,14 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 	}
 }
 
+// written is when the spec was last written, or the switch if anything depends on when it was.
+func (v *view) written() int64 {
+	if v.spec.Switch.Paused == nil {
+		return v.stamp.spec
+	}
+	return max(v.stamp.spec, v.stamp.turned)
+}
+
 // schemaOf is the schema of a spec, also of one that cannot be read because of it.
 func schemaOf(spec *zkrec.Spec, err error, path string) int {
 	unreadable, newer := new(zkrec.UnreadableError), new(zkrec.SchemaError)

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"time"
@@ -61,10 +62,11 @@ func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version
 		return false, err
 	}
 	var ops []zkconn.Op
-	if corrected, ahead := redated(spec, read[0].Stat.Mtime, now, latest); ahead {
+	// What was corrected may be dated ahead as well, and leaves no time out.
+	if corrected, ahead := redated(spec, read[0].Stat.Mtime, now, latest); ahead && !bytes.Equal(corrected.Encode(), spec.Encode()) {
 		ops = append(ops, zkconn.SetOp(path, corrected.Encode(), version.Spec))
 	}
-	if corrected, ahead := repaused(turned, read[1].Stat.Mtime, now, latest); ahead {
+	if corrected, ahead := repaused(turned, read[1].Stat.Mtime, now, latest); ahead && !bytes.Equal(corrected.Encode(), turned.Encode()) {
 		ops = append(ops, zkconn.SetOp(register, corrected.Encode(), version.Switch))
 	}
 	if len(ops) == 0 {
