@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -221,7 +222,7 @@ func TestOddNames(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "_instances", "tab\t", "\xff", strings.Repeat("x", 201)} {
 		_, err := c.admin.Submit(t.Context(), job.Job{Name: name, Schedule: everySecond}, admin.SubmitOptions{})
-		if invalid := (*job.FieldError)(nil); !errors.As(err, &invalid) || invalid.Field != "Name" {
+		if refused := (*invalid.FieldError)(nil); !errors.As(err, &refused) || refused.Field != "Name" {
 			t.Errorf("submit %q: %v, want a FieldError for the name", name, err)
 		}
 	}

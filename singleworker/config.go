@@ -18,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -226,40 +227,30 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	_, _, serversErr := zkconn.ParseServers(c.Servers)
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
-	checks := []struct {
-		field string
-		value any
-		err   error
-	}{
-		{"Servers", c.Servers, serversErr},
-		{"ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)},
-		{"InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)},
-		{"Version", c.Version, zkrec.CheckVersion(c.Version)},
-		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
-		{"ACL", c.ACL, aclErr},
-		{"Mode", c.Mode, checkMode(c.Mode)},
-		{"LatchPath", c.LatchPath, c.checkLatchPath()},
-		{"SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)},
-		{"SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)},
-		{"SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)},
-		{"HeartbeatPeriod", c.HeartbeatPeriod, atLeast(c.HeartbeatPeriod, minHeartbeats)},
-		{"ClaimGrace", c.ClaimGrace, unless(NoTakeovers, c.ClaimGrace, minClaimGrace)},
-		{"HistorySize", c.HistorySize, checkHistorySize(c.HistorySize)},
-		{"MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)},
-		{"StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)},
-		{"MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)},
-		{"MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)},
-		{"Weight", c.Weight, checkWeight(c.Weight)},
-		{"SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()},
-		{"Labels", c.Labels, job.CheckInstanceLabels(c.Labels)},
-		{"Address", c.Address, job.CheckLine(c.Address, job.MaxLabelValue)},
-	}
-	for _, check := range checks {
-		if check.err != nil {
-			return &ConfigError{Field: check.field, Value: check.value, Err: check.err}
-		}
-	}
-	return nil
+	return invalid.First("singleworker.Config",
+		invalid.Check("Servers", c.Servers, serversErr),
+		invalid.Check("ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)),
+		invalid.Check("InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)),
+		invalid.Check("Version", c.Version, zkrec.CheckVersion(c.Version)),
+		invalid.Check("Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)),
+		invalid.Check("ACL", c.ACL, aclErr),
+		invalid.Check("Mode", c.Mode, checkMode(c.Mode)),
+		invalid.Check("LatchPath", c.LatchPath, c.checkLatchPath()),
+		invalid.Check("SessionTimeout", c.SessionTimeout, atLeast(c.SessionTimeout, minSessionTimeout)),
+		invalid.Check("SessionTimeout", c.SessionTimeout, atMost(c.SessionTimeout, maxSessionTimeout)),
+		invalid.Check("SyncPeriod", c.SyncPeriod, atLeast(c.SyncPeriod, minSyncPeriod)),
+		invalid.Check("HeartbeatPeriod", c.HeartbeatPeriod, atLeast(c.HeartbeatPeriod, minHeartbeats)),
+		invalid.Check("ClaimGrace", c.ClaimGrace, unless(NoTakeovers, c.ClaimGrace, minClaimGrace)),
+		invalid.Check("HistorySize", c.HistorySize, checkHistorySize(c.HistorySize)),
+		invalid.Check("MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)),
+		invalid.Check("StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)),
+		invalid.Check("MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)),
+		invalid.Check("MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)),
+		invalid.Check("Weight", c.Weight, checkWeight(c.Weight)),
+		invalid.Check("SyncPeriod", c.SyncPeriod, c.checkSyncPeriod()),
+		invalid.Check("Labels", c.Labels, job.CheckInstanceLabels(c.Labels)),
+		invalid.Check("Address", c.Address, job.CheckLine(c.Address, job.MaxLabelValue)),
+	)
 }
 
 func checkHistorySize(n int) error {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // valid is a Config with all required fields.
@@ -69,9 +71,9 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		cfg := valid()
 		row.change(&cfg)
 		_, err := New(cfg)
-		var refused *ConfigError
-		if !errors.As(err, &refused) || refused.Field != row.field || err.Error() != "singleworker: "+row.want {
-			t.Errorf("%v\nwant a *ConfigError: singleworker: %s", err, row.want)
+		var refused *invalid.FieldError
+		if !errors.As(err, &refused) || refused.Field != row.field || err.Error() != "singleworker.Config."+row.want {
+			t.Errorf("%v\nwant an *invalid.FieldError: singleworker.Config.%s", err, row.want)
 		}
 	}
 }

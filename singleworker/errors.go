@@ -2,7 +2,6 @@ package singleworker
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
@@ -86,16 +85,3 @@ type StuckError struct {
 func (e *StuckError) Error() string {
 	return "singleworker: handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
-
-// ConfigError reports an invalid field of a Config or a Job.
-type ConfigError struct {
-	Field string // such as "SessionTimeout" or "Job.Schedule"
-	Value any
-	Err   error // what is wrong, and what is allowed
-}
-
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("singleworker: %s %q: %v", e.Field, fmt.Sprint(e.Value), e.Err)
-}
-
-func (e *ConfigError) Unwrap() error { return e.Err }

@@ -3,7 +3,6 @@ package singleworker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,14 +70,6 @@ func JSONHandler[T any](f func(ctx context.Context, run *Run, payload T) error) 
 		}
 		return f(ctx, run, payload)
 	}
-}
-
-// refused converts the error of an invalid job into a *ConfigError.
-func refused(err error) error {
-	if field := new(job.FieldError); errors.As(err, &field) {
-		return &ConfigError{Field: "Job." + field.Field, Value: field.Value, Err: field.Err}
-	}
-	return err
 }
 
 // shardOf returns a slot's part of the job's work.

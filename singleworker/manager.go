@@ -23,6 +23,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -43,7 +44,7 @@ type Manager struct {
 }
 
 // New validates cfg and returns a Manager, which does nothing until Run. An
-// invalid field is reported as a *ConfigError.
+// invalid field is reported as an *invalid.FieldError.
 func New(cfg Config) (*Manager, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -71,7 +72,7 @@ func (m *Manager) InstanceID() string { return m.cfg.InstanceID }
 // Handle registers a handler under a name. A job uses the handler named like the
 // job unless Job.Handler names another. On a running Manager, Handle returns at
 // once; the group hears of the handler soon, or when ZooKeeper is reachable again,
-// and may then give the instance jobs that need it. Errors: a *ConfigError for an
+// and may then give the instance jobs that need it. Errors: an *invalid.FieldError for an
 // invalid or repeated name, ErrNotRunning after Run has ended.
 func (m *Manager) Handle(name string, h Handler) error {
 	missing := h == nil
@@ -93,7 +94,7 @@ func (m *Manager) Handle(name string, h Handler) error {
 		err = errors.New("is already registered")
 	}
 	if err != nil {
-		return &ConfigError{Field: "handler", Value: name, Err: err}
+		return &invalid.FieldError{Field: "handler", Value: name, Err: err}
 	}
 	if m.bridge != nil {
 		m.bridge.coord.Handle(name, m.handlers.names())
@@ -124,18 +125,18 @@ func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Backg
 // handler may run the job. A declaration on a running Manager is not repeated by it
 // when someone deletes the group's records.
 //
-// Errors: a *ConfigError for an invalid job, or one declared twice before Run;
+// Errors: an *invalid.FieldError for an invalid job, or one declared twice before Run;
 // ErrNotRunning after Run has ended; ErrNewerVersion; ErrAccessDenied; ErrFull; and the reason why
 // a job cannot be replaced that a newer version of this library wrote.
 func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	if err := j.Validate(); err != nil {
-		return refused(err)
+		return err
 	}
 	spec := zkrec.Spec{Job: j.Clone().Normal()}
 	declared := spec
 	declared.Declared = spec.Fingerprint()
 	if err := declared.CheckSize(); err != nil {
-		return refused(err)
+		return err
 	}
 	m.mu.Lock()
 	w := m.bridge
@@ -148,7 +149,7 @@ func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	case w != nil:
 		return w.declare(ctx, member.Declaration{Job: j.Name, Spec: spec})
 	case twice:
-		return &ConfigError{Field: "Job.Name", Value: j.Name, Err: errors.New("is already declared")}
+		return job.Invalid("Name", j.Name, errors.New("is already declared"))
 	}
 	return nil
 }

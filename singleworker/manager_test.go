@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 func idle(context.Context, *Run) error { return nil }
 
-// wantConfigError expects a *ConfigError for a field, with the given text.
+// wantConfigError expects an *invalid.FieldError for a field, with the given text.
 func wantConfigError(t *testing.T, err error, field, want string) {
 	t.Helper()
-	var refused *ConfigError
-	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), "singleworker: "+want) {
-		t.Errorf("%v\nwant a *ConfigError of %s: singleworker: %s", err, field, want)
+	var refused *invalid.FieldError
+	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v\nwant an *invalid.FieldError of %s: %s", err, field, want)
 	}
 }
 
@@ -92,24 +93,24 @@ func TestScheduleRefuses(t *testing.T) {
 		job         Job
 		field, want string
 	}{
-		{Job{Name: "daily", Schedule: "@hourly"}, "Job.Name", `Job.Name "daily": is already declared`},
-		{Job{Schedule: "@daily"}, "Job.Name", `Job.Name "": is empty`},
-		{Job{Name: "a/b", Schedule: "@daily"}, "Job.Name", `Job.Name "a/b": contains '/'`},
-		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Job.Handler", `Job.Handler "..": is a relative path element`},
-		{Job{Name: "j", Schedule: "@daily", TimeZone: "Local"}, "Job.TimeZone", `Job.TimeZone "Local": differs between machines`},
-		{Job{Name: "j", Schedule: "@daily", TimeZone: "Mars"}, "Job.TimeZone", `Job.TimeZone "Mars": unknown time zone Mars`},
-		{Job{Name: "j[3]", Schedule: "@daily"}, "Job.Name", `Job.Name "j[3]": is the name of shard 3 of a job "j"`},
-		{Job{Name: "j", Schedule: "@daily", Shards: -1}, "Job.Shards", `Job.Shards "-1": is out of range, want 1 to 1024`},
-		{Job{Name: "j", Schedule: "@daily", Shards: 1025}, "Job.Shards", `Job.Shards "1025": is out of range, want 1 to 1024`},
-		{Job{Name: "j", Schedule: "@daily", Shards: 2, ShardParameters: map[int]string{2: "x"}}, "Job.ShardParameters",
-			`Job.ShardParameters "2": is no shard, want 0 to 1`},
-		{Job{Name: "j", Schedule: "@daily", ShardParameters: map[int]string{0: "x"}}, "Job.ShardParameters",
-			`Job.ShardParameters "0": is a parameter, but the job has no shards`},
-		{Job{Name: "j"}, "Job.Schedule", `Job.Schedule "": schedule ""`},
-		{Job{Name: "j", Schedule: "0 0 25 * * ?"}, "Job.Schedule",
-			`Job.Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`},
-		{Job{Name: "j", Schedule: "0 0 0 31 2 ?"}, "Job.Schedule", `Job.Schedule "0 0 0 31 2 ?": schedule`},
-		{Job{Name: "j", Schedule: "@daily", Args: large}, "Job.Args", `Job.Args "655`},
+		{Job{Name: "daily", Schedule: "@hourly"}, "Name", `job.Name "daily": is already declared`},
+		{Job{Schedule: "@daily"}, "Name", `job.Name "": is empty`},
+		{Job{Name: "a/b", Schedule: "@daily"}, "Name", `job.Name "a/b": contains '/'`},
+		{Job{Name: "j", Schedule: "@daily", Handler: ".."}, "Handler", `job.Handler "..": is a relative path element`},
+		{Job{Name: "j", Schedule: "@daily", TimeZone: "Local"}, "TimeZone", `job.TimeZone "Local": differs between machines`},
+		{Job{Name: "j", Schedule: "@daily", TimeZone: "Mars"}, "TimeZone", `job.TimeZone "Mars": unknown time zone Mars`},
+		{Job{Name: "j[3]", Schedule: "@daily"}, "Name", `job.Name "j[3]": is the name of shard 3 of a job "j"`},
+		{Job{Name: "j", Schedule: "@daily", Shards: -1}, "Shards", `job.Shards "-1": is out of range, want 1 to 1024`},
+		{Job{Name: "j", Schedule: "@daily", Shards: 1025}, "Shards", `job.Shards "1025": is out of range, want 1 to 1024`},
+		{Job{Name: "j", Schedule: "@daily", Shards: 2, ShardParameters: map[int]string{2: "x"}}, "ShardParameters",
+			`job.ShardParameters "2": is no shard, want 0 to 1`},
+		{Job{Name: "j", Schedule: "@daily", ShardParameters: map[int]string{0: "x"}}, "ShardParameters",
+			`job.ShardParameters "0": is a parameter, but the job has no shards`},
+		{Job{Name: "j"}, "Schedule", `job.Schedule "": schedule ""`},
+		{Job{Name: "j", Schedule: "0 0 25 * * ?"}, "Schedule",
+			`job.Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23`},
+		{Job{Name: "j", Schedule: "0 0 0 31 2 ?"}, "Schedule", `job.Schedule "0 0 0 31 2 ?": schedule`},
+		{Job{Name: "j", Schedule: "@daily", Args: large}, "Args", `job.Args "655`},
 	} {
 		wantConfigError(t, m.Schedule(row.job), row.field, row.want)
 	}
@@ -133,7 +134,7 @@ func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 		}
 		err = m.Schedule(Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", size)}})
 		if err != nil {
-			wantConfigError(t, err, "Job.Args", `Job.Args "65`)
+			wantConfigError(t, err, "Args", `job.Args "65`)
 			return
 		}
 		spec := m.jobs["j"]

@@ -17,7 +17,7 @@ import (
 // singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper does not
 // notice: its run continues until its lease ends, for at most 0.75 session timeouts,
 // possibly beside runs of another job submitted under the same name. Errors:
-// *job.FieldError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
+// *invalid.FieldError for the name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkName(name); err != nil {
 		return JobStatus{}, err

@@ -11,24 +11,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // wantInvalid expects that a field was refused with that text.
 func wantInvalid(t *testing.T, err error, field, want string) {
 	t.Helper()
-	var invalid *InvalidError
-	if !errors.As(err, &invalid) || invalid.Field != field || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v\nwant an *InvalidError of %s: %s", err, field, want)
+	var refused *invalid.FieldError
+	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v\nwant an *invalid.FieldError of %s: %s", err, field, want)
 	}
 }
 
 // wantRefused expects that a field of a job was refused with that text.
 func wantRefused(t *testing.T, err error, field, want string) {
 	t.Helper()
-	var refused *job.FieldError
+	var refused *invalid.FieldError
 	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%v\nwant a *job.FieldError of %s: %s", err, field, want)
+		t.Errorf("%v\nwant an *invalid.FieldError of %s: %s", err, field, want)
 	}
 }
 
@@ -58,13 +59,13 @@ func TestDialRefusesBadConfig(t *testing.T) {
 		cfg         Config
 		field, want string
 	}{
-		{Config{ServerType: "billing"}, "Servers", `Servers "": has an empty address, want "host:port,host:port/chroot"`},
-		{Config{Servers: "zk1:x", ServerType: "billing"}, "Servers", `Servers "zk1:x": address "zk1:x": port "x"`},
-		{Config{Servers: "zk1"}, "ServerType", `ServerType "": is empty`},
-		{Config{Servers: "zk1", ServerType: "a/b"}, "ServerType", `ServerType "a/b": contains '/'`},
-		{Config{Servers: "zk1", ServerType: "billing", Auth: "hunter2"}, "Auth", `Auth "(not shown)": is not of the form "user:password"`},
-		{Config{Servers: "zk1", ServerType: "billing", ACL: "world"}, "ACL", `ACL "world": entry "world" is not "scheme:id:perms"`},
-		{Config{Servers: "zk1", ServerType: "billing", ACL: "auth::r"}, "ACL", `ACL "auth::r": entry "auth::r" needs Auth`},
+		{Config{ServerType: "billing"}, "Servers", `admin.Config.Servers "": has an empty address, want "host:port,host:port/chroot"`},
+		{Config{Servers: "zk1:x", ServerType: "billing"}, "Servers", `admin.Config.Servers "zk1:x": address "zk1:x": port "x"`},
+		{Config{Servers: "zk1"}, "ServerType", `admin.Config.ServerType "": is empty`},
+		{Config{Servers: "zk1", ServerType: "a/b"}, "ServerType", `admin.Config.ServerType "a/b": contains '/'`},
+		{Config{Servers: "zk1", ServerType: "billing", Auth: "hunter2"}, "Auth", `admin.Config.Auth "(not shown)": is not of the form "user:password"`},
+		{Config{Servers: "zk1", ServerType: "billing", ACL: "world"}, "ACL", `admin.Config.ACL "world": entry "world" is not "scheme:id:perms"`},
+		{Config{Servers: "zk1", ServerType: "billing", ACL: "auth::r"}, "ACL", `admin.Config.ACL "auth::r": entry "auth::r" needs Auth`},
 	} {
 		client, err := Dial(t.Context(), row.cfg)
 		wantInvalid(t, err, row.field, row.want)

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // Config says where the group's records are.
@@ -68,7 +69,7 @@ type Client struct {
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
-// have the ACL of cfg. The caller must Close it. Errors: *InvalidError, ErrDenied,
+// have the ACL of cfg. The caller must Close it. Errors: *invalid.FieldError, ErrDenied,
 // ErrUnavailable if ctx is done first.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
@@ -168,21 +169,16 @@ func (cfg Config) Format(f fmt.State, verb rune) {
 // LogValue is the Config as Format prints it.
 func (cfg Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v", cfg)) }
 
-// Validate returns an *InvalidError that names the first field that cannot be used.
+// Validate returns an *invalid.FieldError that names the first field that cannot be used.
 func (cfg Config) Validate() error {
 	_, _, serversErr := zkconn.ParseServers(cfg.Servers)
 	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth)
-	for _, field := range []InvalidError{
-		{"Servers", cfg.Servers, serversErr},
-		{"ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)},
-		{"Auth", zkconn.Hidden(cfg.Auth), zkconn.CheckAuth(cfg.Auth)},
-		{"ACL", cfg.ACL, aclErr},
-	} {
-		if field.Err != nil {
-			return &field
-		}
-	}
-	return nil
+	return invalid.First("admin.Config",
+		invalid.Check("Servers", cfg.Servers, serversErr),
+		invalid.Check("ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)),
+		invalid.Check("Auth", zkconn.Hidden(cfg.Auth), zkconn.CheckAuth(cfg.Auth)),
+		invalid.Check("ACL", cfg.ACL, aclErr),
+	)
 }
 
 // uncertain adds to an error that a change may have been made without a reply.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -28,14 +29,14 @@ func (t Target) String() string {
 
 func (t Target) check() error {
 	if (t.InstanceID == "") == (t.Host == "") {
-		return &InvalidError{"Target", t.InstanceID + t.Host, errors.New("want either an instance or a host")}
+		return &invalid.FieldError{Field: "Target", Value: t.InstanceID + t.Host, Err: errors.New("want either an instance or a host")}
 	}
 	if t.Host != "" {
 		if err := job.CheckNodeName(t.Host); err != nil {
-			return &InvalidError{"Host", t.Host, err}
+			return &invalid.FieldError{Field: "Host", Value: t.Host, Err: err}
 		}
 	} else if err := job.CheckNodeName(t.InstanceID); err != nil {
-		return &InvalidError{"InstanceID", t.InstanceID, err}
+		return &invalid.FieldError{Field: "InstanceID", Value: t.InstanceID, Err: err}
 	}
 	if t.Job == "" {
 		return nil
@@ -49,7 +50,7 @@ func (t Target) binds(i Instance) bool {
 
 // DisableAt is like Disable, for what the target says. An instance hands over a job that is disabled there as soon as it is
 // idle; a run in progress ends first. The order stays in force until EnableAt with the same target, whatever other
-// orders there are. Neither the instance nor the host need exist. Errors: *InvalidError, *job.FieldError,
+// orders there are. Neither the instance nor the host need exist. Errors: *invalid.FieldError, *invalid.FieldError,
 // ErrNotFound for the job, ErrTooManyOrders, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (OrderResult, error) {
 	if err := errors.Join(t.check(), checkWho(opts.By, opts.Reason)); err != nil {
@@ -143,7 +144,7 @@ func (c *Client) roomForExclusion(ctx context.Context, next zkrec.Exclusion) err
 }
 
 // EnableAt removes the order of DisableAt for the same target; others stay in force. Without an order, the outcome is
-// OutcomeUnchanged. Errors: *InvalidError, *job.FieldError, ErrDenied, ErrUnavailable.
+// OutcomeUnchanged. Errors: *invalid.FieldError, *invalid.FieldError, ErrDenied, ErrUnavailable.
 func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 	if err := t.check(); err != nil {
 		return OrderResult{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -112,7 +113,7 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		for _, target := range []Target{{}, {InstanceID: "a", Host: "b"}, {Job: "job"}, {Host: "a/b"}, {InstanceID: "a/b", Job: "job"}, {Host: "a", Job: "job[3]"}} {
 			_, err := w.c.DisableAt(w.Context(), target, OrderOptions{})
 			_, again := w.c.EnableAt(w.Context(), target)
-			if !errors.As(err, new(*InvalidError)) && !errors.As(err, new(*job.FieldError)) || again == nil {
+			if !errors.As(err, new(*invalid.FieldError)) || again == nil {
 				w.Errorf("%+v: %v, %v", target, err, again)
 			}
 		}
@@ -191,8 +192,8 @@ func TestInstance(t *testing.T) {
 		if _, err := w.c.Instance(w.Context(), "app-9"); !errors.Is(err, ErrNoInstance) {
 			w.Errorf("%v, want ErrNoInstance", err)
 		}
-		if _, err := w.c.Instance(w.Context(), "a/b"); !errors.As(err, new(*InvalidError)) {
-			w.Errorf("%v, want an *InvalidError", err)
+		if _, err := w.c.Instance(w.Context(), "a/b"); !errors.As(err, new(*invalid.FieldError)) {
+			w.Errorf("%v, want an *invalid.FieldError", err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -37,7 +38,7 @@ type OrderResult struct {
 // nothing new: it starts no further run, hands idle jobs over at once and the
 // others when their runs end. The order ends with this incarnation; after a restart
 // the instance is active. A disabled instance stays disabled, with
-// OutcomeUnchanged. Errors: *InvalidError, ErrNoInstance, ErrConflict, ErrDenied,
+// OutcomeUnchanged. Errors: *invalid.FieldError, ErrNoInstance, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
 	return c.order(ctx, zkrec.DeedDrain, sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
@@ -52,7 +53,7 @@ func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (Orde
 
 // Disable is like Drain, but the order stays in force over restarts, until
 // Enable. The instance need not be running.
-// Errors: *InvalidError, ErrConflict, ErrDenied, ErrUnavailable.
+// Errors: *invalid.FieldError, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
 	return c.order(ctx, zkrec.DeedDisable, sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		next := zkrec.Order{By: opts.By, Reason: opts.Reason}
@@ -90,7 +91,7 @@ func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions
 
 func checkOrder(sid string, opts OrderOptions) error {
 	if err := job.CheckNodeName(sid); err != nil {
-		return &InvalidError{"InstanceID", sid, err}
+		return &invalid.FieldError{Field: "InstanceID", Value: sid, Err: err}
 	}
 	return checkWho(opts.By, opts.Reason)
 }
@@ -155,7 +156,7 @@ func (c *Client) orderOnce(
 }
 
 // Enable removes the order of Drain or Disable. Without an order, the outcome is
-// OutcomeUnchanged. Errors: *InvalidError, ErrDenied, ErrUnavailable.
+// OutcomeUnchanged. Errors: *invalid.FieldError, ErrDenied, ErrUnavailable.
 func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	if err := checkOrder(sid, OrderOptions{}); err != nil {
 		return OrderResult{}, err
@@ -202,7 +203,7 @@ func (c *Client) withdraw(
 
 // AwaitDrained waits until an instance that was ordered to drain owns nothing and runs
 // nothing (runs is true), or no longer exists (runs is false). If ctx is done
-// first, instance is as it was last seen. Errors: *InvalidError, ErrNotDraining,
+// first, instance is as it was last seen. Errors: *invalid.FieldError, ErrNotDraining,
 // ErrDenied, ErrUnavailable, the cause of ctx.
 func (c *Client) AwaitDrained(ctx context.Context, sid string) (instance Instance, runs bool, err error) {
 	if err := checkOrder(sid, OrderOptions{}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -95,9 +96,9 @@ func TestOrdersForInstancesThatAreNotRunning(t *testing.T) {
 				return err
 			},
 		} {
-			var invalid *InvalidError
-			if err := f(); !errors.As(err, &invalid) || invalid.Field != field {
-				w.Errorf("%v, want an *InvalidError for %s", err, field)
+			var refused *invalid.FieldError
+			if err := f(); !errors.As(err, &refused) || refused.Field != field {
+				w.Errorf("%v, want an *invalid.FieldError for %s", err, field)
 			}
 		}
 	})

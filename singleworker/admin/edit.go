@@ -82,7 +82,7 @@ var errUndivided = errors.New("would make a job undivided that has shards: cance
 // Other shards take effect when the ticks are done that a shard has claimed
 // already: see JobStatus.Resizing. A job that is declared in code stays as it is
 // edited until its declaration changes. Errors: those of change,
-// *job.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
+// *invalid.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
 	e := edit{client: c, name: name, dryRun: opts.DryRun, deed: c.deed(ctx, zkrec.DeedSet, Who{}, name)}
@@ -115,9 +115,9 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 func checkEdit(old, edited job.Job, now time.Time) error {
 	switch {
 	case edited.Name != old.Name:
-		return &job.FieldError{Field: "Name", Value: edited.Name, Err: errors.New("cannot be changed")}
+		return job.Invalid("Name", edited.Name, errors.New("cannot be changed"))
 	case old.Shards > 0 && edited.Shards == 0:
-		return &job.FieldError{Field: "Shards", Value: "0", Err: errUndivided}
+		return job.Invalid("Shards", "0", errUndivided)
 	}
 	if err := job.CheckEverywhereKept(old, edited); err != nil {
 		return err
@@ -136,7 +136,7 @@ func checkEdit(old, edited job.Job, now time.Time) error {
 func checkFires(j job.Job, now time.Time) error {
 	schedule, err := j.ParseSchedule()
 	if err == nil && schedule.Ended(now) {
-		err = &job.FieldError{Field: "Schedule", Value: j.Schedule, Err: errors.New("never fires again")}
+		err = job.Invalid("Schedule", j.Schedule, errors.New("never fires again"))
 	}
 	return err
 }

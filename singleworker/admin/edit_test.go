@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -177,8 +178,8 @@ func TestEditRefuses(t *testing.T) {
 			wantRefused(t, err, row.field, `job "daily": `+row.want)
 		}
 		_, err := w.edit("daily[1]", func(j *job.Job) { j.Retries = 1 })
-		var invalid *job.FieldError
-		if !errors.As(err, &invalid) || invalid.Field != "Name" || invalid.Err.Error() != `is the name of shard 1 of a job "daily"` {
+		var refused *invalid.FieldError
+		if !errors.As(err, &refused) || refused.Field != "Name" || refused.Err.Error() != `is the name of shard 1 of a job "daily"` {
 			t.Errorf("a shard: %v", err)
 		}
 		for name, want := range map[string]error{"nobody": ErrNotFound, "garbage": ErrUnreadable, "newer": ErrUnreadable} {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -52,24 +51,10 @@ var (
 	ErrUnavailable = zkconn.ErrUnavailable
 )
 
-// InvalidError reports an invalid field of a Config or of options. Fields of a job are
-// reported with a *job.FieldError.
-type InvalidError struct {
-	Field string // "Servers", "Until" ...
-	Value string
-	Err   error // what is wrong
-}
-
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("%s %q: %v", e.Field, e.Value, e.Err)
-}
-
-func (e *InvalidError) Unwrap() error { return e.Err }
-
 // checkName refuses what is not the name of a job.
 func checkName(name string) error {
 	if err := job.CheckName(name); err != nil {
-		return &job.FieldError{Field: "Name", Value: name, Err: err}
+		return job.Invalid("Name", name, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -21,12 +22,12 @@ type ForeignNode struct {
 
 // Foreign reads the children of a node that does not belong to the group, sorted by name, each with its child of the name
 // below. Root is a path below the connection's chroot. It is for tools that take over what another scheduler has, and
-// changes nothing. Errors: *InvalidError for a path that cannot be, ErrNotFound if there is no root, ErrDenied,
+// changes nothing. Errors: *invalid.FieldError for a path that cannot be, ErrNotFound if there is no root, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Foreign(ctx context.Context, root, below string) ([]ForeignNode, error) {
 	for name := range strings.SplitSeq(strings.TrimPrefix(root, "/")+"/"+below, "/") {
 		if err := job.CheckNodeName(strings.TrimLeft(name, job.Reserved)); err != nil {
-			return nil, &InvalidError{"root", root, fmt.Errorf("has an element %q that %w", name, err)}
+			return nil, &invalid.FieldError{Field: "root", Value: root, Err: fmt.Errorf("has an element %q that %w", name, err)}
 		}
 	}
 	root = "/" + strings.TrimPrefix(root, "/")

@@ -3,6 +3,8 @@ package admin
 import (
 	"errors"
 	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 func TestForeign(t *testing.T) {
@@ -21,7 +23,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("of a node that is not there: %v", err)
 		}
 		for _, path := range []string{"", "/", "a//b", "../a", "a/", "a\x00b"} {
-			if _, err := w.c.Foreign(w.Context(), path, "config"); !errors.As(err, new(*InvalidError)) {
+			if _, err := w.c.Foreign(w.Context(), path, "config"); !errors.As(err, new(*invalid.FieldError)) {
 				t.Errorf("%q: %v", path, err)
 			}
 		}

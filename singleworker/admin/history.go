@@ -19,7 +19,7 @@ type History struct {
 
 // History returns the outcome of the last ticks of a job: about 20, fewer if
 // their errors are long, for each of its shards; or of one shard, "report[3]".
-// Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard,
+// Errors: *invalid.FieldError for the name, ErrNotFound, ErrNoShard,
 // ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) History(ctx context.Context, name string) (History, error) {
 	p, err := c.readPast(ctx, "history of", name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -137,7 +138,7 @@ func TestHistoryOfGarbage(t *testing.T) {
 			t.Errorf("no such job: %v", err)
 		}
 		_, err = w.c.History(w.Context(), "a/b/c")
-		if !errors.As(err, new(*job.FieldError)) {
+		if !errors.As(err, new(*invalid.FieldError)) {
 			t.Errorf("no name of a job: %v", err)
 		}
 	})

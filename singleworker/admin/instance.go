@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -36,10 +37,10 @@ type OwnedSlot struct {
 }
 
 // Instance reads a running instance. It reads the owner records of all jobs in few requests, and of what the instance
-// owns the records of runs. Errors: *InvalidError, ErrNoInstance, ErrDenied, ErrUnavailable.
+// owns the records of runs. Errors: *invalid.FieldError, ErrNoInstance, ErrDenied, ErrUnavailable.
 func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, error) {
 	if err := job.CheckNodeName(sid); err != nil {
-		return InstanceDetails{}, &InvalidError{"InstanceID", sid, err}
+		return InstanceDetails{}, &invalid.FieldError{Field: "InstanceID", Value: sid, Err: err}
 	}
 	return retried(ctx, c, fmt.Sprintf("instance %q", sid), func() (InstanceDetails, error) { return c.instance(ctx, sid) })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // node is one that may be missing.
@@ -38,7 +38,7 @@ func (n node) turned() (zkrec.Switch, error) {
 	return turned.WrittenAt(n.stat.Mtime), nil
 }
 
-// parsed is a spec with its switch and its schedule, or the error of parsing it. A *job.FieldError
+// parsed is a spec with its switch and its schedule, or the error of parsing it. A *invalid.FieldError
 // means that the record can be read, but the job can never run.
 type parsed struct {
 	spec      zkrec.Spec
@@ -50,7 +50,7 @@ type parsed struct {
 
 // isUnreadable reports whether the spec cannot be read, also by who would change it.
 func (of parsed) isUnreadable() bool {
-	return of.err != nil && !errors.As(of.err, new(*job.FieldError))
+	return of.err != nil && !errors.As(of.err, new(*invalid.FieldError))
 }
 
 // parse reads the spec and the switch.

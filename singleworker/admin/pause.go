@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -55,7 +56,7 @@ func checkWho(by, reason string) error {
 			if len(text) > maxTextBytes {
 				text = text[:maxExcerpt] + "..."
 			}
-			return &InvalidError{field[0], text, err}
+			return &invalid.FieldError{Field: field[0], Value: text, Err: err}
 		}
 	}
 	return nil
@@ -64,7 +65,7 @@ func checkWho(by, reason string) error {
 // Pause suspends the job's schedule. It does not stop a run in progress, and
 // Trigger still works. Pausing a paused job replaces until when, by whom and why,
 // but not since when.
-// Errors: *InvalidError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
+// Errors: *invalid.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (PauseResult, error) {
 	if err := checkPause(opts); err != nil {
@@ -107,12 +108,12 @@ func newPause(opts PauseOptions) *zkrec.Pause {
 func checkPause(opts PauseOptions) error {
 	switch {
 	case opts.For < 0 || opts.For > 0 && opts.For < time.Millisecond:
-		return &InvalidError{"For", opts.For.String(), errors.New("want a millisecond at least")}
+		return &invalid.FieldError{Field: "For", Value: opts.For.String(), Err: errors.New("want a millisecond at least")}
 	case opts.For > 0 && !opts.Until.IsZero():
-		return &InvalidError{"For", opts.For.String(), errors.New("is not possible together with Until")}
+		return &invalid.FieldError{Field: "For", Value: opts.For.String(), Err: errors.New("is not possible together with Until")}
 	}
 	if err := opts.Missed.Check(); err != nil {
-		return &InvalidError{"Missed", string(opts.Missed), err}
+		return &invalid.FieldError{Field: "Missed", Value: string(opts.Missed), Err: err}
 	}
 	return checkWho(opts.By, opts.Reason)
 }
@@ -120,7 +121,7 @@ func checkPause(opts PauseOptions) error {
 // checkUntil refuses a pause that is over.
 func checkUntil(until, now time.Time) error {
 	if !until.IsZero() && !until.After(now) {
-		return &InvalidError{"Until", until.Format(time.RFC3339), errors.New("is in the past")}
+		return &invalid.FieldError{Field: "Until", Value: until.Format(time.RFC3339), Err: errors.New("is in the past")}
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func checkUntil(until, now time.Time) error {
 // job is not paused, the outcome is OutcomeUnchanged. Errors: as Pause.
 func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (PauseResult, error) {
 	if err := opts.Missed.Check(); err != nil {
-		return PauseResult{}, &InvalidError{"Missed", string(opts.Missed), err}
+		return PauseResult{}, &invalid.FieldError{Field: "Missed", Value: string(opts.Missed), Err: err}
 	}
 	deed := c.deed(ctx, zkrec.DeedResume, Who{}, name)
 	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {

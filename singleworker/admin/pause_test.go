@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -86,7 +87,7 @@ func TestSubmitPaused(t *testing.T) {
 			t.Errorf("replaced: %+v, %v; the job is %+v", done, err, got)
 		}
 		paused.Pause = &PauseOptions{For: -1}
-		if _, err := w.c.Submit(w.Context(), daily, paused); !errors.As(err, new(*InvalidError)) {
+		if _, err := w.c.Submit(w.Context(), daily, paused); !errors.As(err, new(*invalid.FieldError)) {
 			t.Errorf("for less than nothing: %v", err)
 		}
 	})

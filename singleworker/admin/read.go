@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Get reads a job, or one shard: "report[3]". Errors: *job.FieldError for the
+// Get reads a job, or one shard: "report[3]". Errors: *invalid.FieldError for the
 // name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
@@ -78,7 +78,7 @@ func (c *Client) undeclared(ctx context.Context, name string, live map[string]In
 func checkSlot(name string) error {
 	if _, sid, part := zkrec.SplitInstance(name); part {
 		if err := job.CheckNodeName(sid); err != nil {
-			return &job.FieldError{Field: "Name", Value: name, Err: fmt.Errorf("names a job at an instance whose ID %w", err)}
+			return job.Invalid("Name", name, fmt.Errorf("names a job at an instance whose ID %w", err))
 		}
 	}
 	return checkName(zkrec.JobOfSlot(name))
@@ -109,7 +109,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 		switch is, err := zkrec.JobName(name); {
 		case is && err != nil:
 			text := fmt.Sprintf("nobody runs it: its name %v; delete %s", err, c.tree.Job(name))
-			list = append(list, invalid(name, reason.Reason{Code: reason.BadName, Error: text}))
+			list = append(list, invalidJob(name, reason.Reason{Code: reason.BadName, Error: text}))
 		case is:
 			jobs = append(jobs, name)
 		}
@@ -139,7 +139,7 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 func (r reading) listed(live map[string]Instance, at moment) (JobStatus, error) {
 	switch {
 	case errors.Is(r.err, ErrDenied):
-		return invalid(r.name, reason.Reason{Code: reason.Denied, Error: denied(r.err).Error()}), nil
+		return invalidJob(r.name, reason.Reason{Code: reason.Denied, Error: denied(r.err).Error()}), nil
 	case r.err != nil:
 		return JobStatus{}, r.err
 	}
@@ -147,7 +147,7 @@ func (r reading) listed(live map[string]Instance, at moment) (JobStatus, error) 
 }
 
 // invalid is the status of a job of which no more is known.
-func invalid(name string, why reason.Reason) JobStatus {
+func invalidJob(name string, why reason.Reason) JobStatus {
 	s := JobStatus{Name: name, Job: job.Job{Name: name}, State: StateInvalid, Reason: why}
 	s.SetConditions(time.Time{}) // what is known does not depend on the time
 	return s

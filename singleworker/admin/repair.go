@@ -55,7 +55,7 @@ func (n UnreadableNode) reason() reason.Reason {
 }
 
 // Unreadable lists the nodes of a job that cannot be read; empty if it needs no repair. Errors:
-// *job.FieldError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
+// *invalid.FieldError for the name, ErrNotFound, ErrDenied, ErrUnavailable.
 func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
 	if err := checkName(name); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -109,7 +110,7 @@ func (a *ask) once(ctx context.Context) error {
 	ops = append(ops, same...) // of several shards, all or none
 	if deletion.Fitting(a.client.conn, ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
-		return &InvalidError{"Args", fmt.Sprintf("%d bytes", len(a.request.Encode())), err}
+		return &invalid.FieldError{Field: "Args", Value: fmt.Sprintf("%d bytes", len(a.request.Encode())), Err: err}
 	}
 	_, err = a.write(ctx, a.client, job.slot, job.stat, a.deed, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
 	return err

@@ -40,7 +40,7 @@ type Request struct {
 // Requests lists the pending requests of a job, including those of its shards,
 // or of one shard, "report[3]": by slot, oldest first. Of more than 100 of one slot, which
 // only someone writing them manually can make, the later ones are not read: they have no Kind.
-// Errors: *job.FieldError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
+// Errors: *invalid.FieldError for the name, ErrNotFound, ErrNoShard, ErrUnreadable
 // for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {

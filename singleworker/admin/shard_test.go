@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -179,7 +180,7 @@ func TestNamesOfShards(t *testing.T) {
 		_, pause := w.c.Pause(w.Context(), "job[1]", PauseOptions{})
 		_, cancel := w.c.Cancel(w.Context(), "job[1]")
 		for what, err := range map[string]error{"pause": pause, "cancel": cancel} {
-			if invalid := new(job.FieldError); !errors.As(err, &invalid) || invalid.Field != "Name" || invalid.Err.Error() != `is the name of shard 1 of a job "job"` {
+			if refused := new(invalid.FieldError); !errors.As(err, &refused) || refused.Field != "Name" || refused.Err.Error() != `is the name of shard 1 of a job "job"` {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -175,7 +176,7 @@ func TestTriggerOfShardsRefuses(t *testing.T) {
 			t.Errorf("all that a job can have: %v", err)
 		}
 		_, err = w.c.Trigger(w.Context(), "many", TriggerOptions{WaitForHandler: true, Payload: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
-		if invalid := new(InvalidError); !errors.As(err, &invalid) || invalid.Field != "Args" || !strings.Contains(err.Error(), "do not fit in one transaction for all 1024 shards") {
+		if refused := new(invalid.FieldError); !errors.As(err, &refused) || refused.Field != "Args" || !strings.Contains(err.Error(), "do not fit in one transaction for all 1024 shards") {
 			t.Errorf("too much for one transaction: %v", err)
 		}
 	})

@@ -24,7 +24,7 @@ type StopOptions struct {
 // returned. For a job with shards, it stops the runs of all shards, or of one
 // shard, "report[3]". The entries are the outcome of the runs, some of which may
 // have ended otherwise just before. If ctx is done first, some are RunRunning,
-// and the requests stay pending. Errors: *InvalidError, *job.FieldError for the
+// and the requests stay pending. Errors: *invalid.FieldError, *invalid.FieldError for the
 // name, ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied,
 // ErrUnavailable, the cause of ctx.
 func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]Entry, error) {

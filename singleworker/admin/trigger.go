@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -36,7 +37,7 @@ type TriggerResult struct {
 // returns when ZooKeeper has accepted the request. The request stays pending,
 // over changes of the owner, until it is done; AwaitRun waits for that. A job that is done
 // is opened again for it.
-// Each call requests a separate run. Errors: *InvalidError, ErrNotFound, ErrNoShard,
+// Each call requests a separate run. Errors: *invalid.FieldError, ErrNotFound, ErrNoShard,
 // ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {
 	if err := job.CheckPayload(opts.Payload); err != nil { // before it is encoded
@@ -57,7 +58,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		schedule, err := slot.job.Job.ParseSchedule()
 		switch {
 		case err == nil && schedule.Always():
-			return nil, &InvalidError{"name", name, errors.New("names a job that always runs; StopRun ends its run, and the next one begins after a pause")}
+			return nil, &invalid.FieldError{Field: "name", Value: name, Err: errors.New("names a job that always runs; StopRun ends its run, and the next one begins after a pause")}
 		case slot.job.State == StateInvalid:
 			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
 		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // WatchOptions says what Watch reports. The zero value is everything from now on.
@@ -43,7 +44,7 @@ const (
 )
 
 // Watch reports what happens in the group until ctx is done or the loop ends. The last element has the error that ended it:
-// *job.FieldError for a name, *InvalidError, ErrDenied, the cause of ctx, or ErrUnavailable if ctx ended while no server
+// *invalid.FieldError for a name, *invalid.FieldError, ErrDenied, the cause of ctx, or ErrUnavailable if ctx ended while no server
 // answered. While ZooKeeper is away, or after the session has expired, it waits, and resumes from what it has
 // reported.
 //
@@ -78,9 +79,9 @@ func (o WatchOptions) check() error {
 	}
 	switch {
 	case o.Since < 0:
-		return &InvalidError{"Since", strconv.FormatInt(o.Since, 10), errors.New("is negative")}
+		return &invalid.FieldError{Field: "Since", Value: strconv.FormatInt(o.Since, 10), Err: errors.New("is negative")}
 	case o.Pause < 0 || o.Pause > time.Hour:
-		return &InvalidError{"Pause", o.Pause.String(), errors.New("is not between 0 and 1h")}
+		return &invalid.FieldError{Field: "Pause", Value: o.Pause.String(), Err: errors.New("is not between 0 and 1h")}
 	}
 	return nil
 }

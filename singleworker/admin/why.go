@@ -71,7 +71,7 @@ type Explanation struct {
 // Why explains the tick of a job at a time, or else the last tick before it; the zero time
 // stands for now. A time within the second of a manual run means that run. A job with
 // shards is explained shard by shard; the name of a shard, "report[3]", means that shard.
-// Everything is read from ZooKeeper: no instance is asked. Errors: *InvalidError for the
+// Everything is read from ZooKeeper: no instance is asked. Errors: *invalid.FieldError for the
 // name, ErrNotFound, ErrNoShard, ErrUnreadable for a shard, ErrDenied, ErrUnavailable.
 func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanation, error) {
 	p, err := c.readPast(ctx, "why", name)

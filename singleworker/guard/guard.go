@@ -39,7 +39,7 @@ type Guard struct {
 
 // New makes a guard with a new token, and starts to connect in the background so that the
 // connection is ready when it is needed. The caller must Close it. cfg.SessionTimeout
-// defaults to 10 s. Errors: *admin.InvalidError for cfg.
+// defaults to 10 s. Errors: *invalid.FieldError for cfg.
 func New(cfg admin.Config) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -276,7 +277,7 @@ func TestServerAway(t *testing.T) {
 func TestGuardConfig(t *testing.T) {
 	t.Parallel()
 	_, err := New(admin.Config{Servers: "zk:1", ServerType: "a/b"})
-	if invalid := (*admin.InvalidError)(nil); !errors.As(err, &invalid) || invalid.Field != "ServerType" {
+	if refused := (*invalid.FieldError)(nil); !errors.As(err, &refused) || refused.Field != "ServerType" {
 		t.Errorf("%v", err)
 	}
 }

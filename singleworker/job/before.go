@@ -11,14 +11,14 @@ func (j Job) checkBeforeTick() error {
 		return nil
 	}
 	if err := CheckNodeName(j.BeforeTick); err != nil {
-		return &FieldError{"BeforeTick", j.BeforeTick, err}
+		return Invalid("BeforeTick", j.BeforeTick, err)
 	}
 	if j.Shards == 0 {
-		return &FieldError{"BeforeTick", j.BeforeTick, errors.New("needs Shards: the handler of a job without shards can begin with it")}
+		return Invalid("BeforeTick", j.BeforeTick, errors.New("needs Shards: the handler of a job without shards can begin with it"))
 	}
 	schedule, err := j.ParseSchedule()
 	if err == nil && (schedule.Always() || schedule.Manual()) {
-		err = &FieldError{"BeforeTick", j.BeforeTick, fmt.Errorf("needs ticks, and the schedule %s has none", schedule)}
+		err = Invalid("BeforeTick", j.BeforeTick, fmt.Errorf("needs ticks, and the schedule %s has none", schedule))
 	}
 	return err
 }

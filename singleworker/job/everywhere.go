@@ -10,12 +10,12 @@ import (
 // instance, no line could be drawn.
 var ErrEverywhereFixed = errors.New("cannot be changed: cancel the job and submit it again")
 
-// CheckEverywhereKept returns a *FieldError if edited differs from old, a job that exists, in Everywhere.
+// CheckEverywhereKept returns an *invalid.FieldError if edited differs from old, a job that exists, in Everywhere.
 func CheckEverywhereKept(old, edited Job) error {
 	if old.Everywhere == edited.Everywhere {
 		return nil
 	}
-	return &FieldError{"Everywhere", strconv.FormatBool(edited.Everywhere), ErrEverywhereFixed}
+	return Invalid("Everywhere", strconv.FormatBool(edited.Everywhere), ErrEverywhereFixed)
 }
 
 // checkEverywhere refuses what does not go together with Everywhere.
@@ -24,11 +24,11 @@ func (j Job) checkEverywhere() error {
 		return nil
 	}
 	if j.Shards > 0 {
-		return &FieldError{"Everywhere", "true", errors.New("does not go together with Shards: every instance does the whole work")}
+		return Invalid("Everywhere", "true", errors.New("does not go together with Shards: every instance does the whole work"))
 	}
 	schedule, err := j.ParseSchedule()
 	if err == nil && (schedule.Always() || schedule.Once()) {
-		err = &FieldError{"Everywhere", "true", fmt.Errorf("does not go together with the schedule %s", schedule)}
+		err = Invalid("Everywhere", "true", fmt.Errorf("does not go together with the schedule %s", schedule))
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -13,7 +14,7 @@ func ExampleJob_Validate() {
 	report := job.Job{Name: "report", Schedule: "0 0 25 * * ?"}
 	err := report.Validate()
 	fmt.Println(err)
-	field := new(job.FieldError)
+	field := new(invalid.FieldError)
 	fmt.Println(errors.As(err, &field) && field.Field == "Schedule")
 	// Output:
 	// job.Schedule "0 0 25 * * ?": schedule "0 0 25 * * ?": hour at column 5: 25 is out of range, want 0-23

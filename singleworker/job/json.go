@@ -85,7 +85,7 @@ func isEmpty(value reflect.Value) bool {
 
 // UnmarshalJSON reads what MarshalJSON writes. It replaces all of j, and refuses
 // fields that are not a job's and values that are not a field's with a
-// *FieldError; what is not JSON, with encoding/json's errors. It does not judge
+// *invalid.FieldError; what is not JSON, with encoding/json's errors. It does not judge
 // the job: see [Job.Validate].
 func (j *Job) UnmarshalJSON(data []byte) error {
 	var object map[string]json.RawMessage
@@ -96,13 +96,13 @@ func (j *Job) UnmarshalJSON(data []byte) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			return &FieldError{name, excerpt(object[name]), errors.New("is not a field of a job")}
+			return Invalid(name, excerpt(object[name]), errors.New("is not a field of a job"))
 		}
 		if string(object[name]) == "null" {
 			continue
 		}
 		if err := fields[i].read(reflect.ValueOf(&read).Elem().Field(fields[i].index), object[name]); err != nil {
-			return &FieldError{name, excerpt(object[name]), err}
+			return Invalid(name, excerpt(object[name]), err)
 		}
 	}
 	*j = read

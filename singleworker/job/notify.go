@@ -34,11 +34,11 @@ func (k NotifyKind) Check() error {
 
 func (j Job) checkNotify() error {
 	if len(j.Notify) > MaxNotify {
-		return &FieldError{"Notify", fmt.Sprintf("%d targets", len(j.Notify)), fmt.Errorf("are too many, at most %d are allowed", MaxNotify)}
+		return Invalid("Notify", fmt.Sprintf("%d targets", len(j.Notify)), fmt.Errorf("are too many, at most %d are allowed", MaxNotify))
 	}
 	for _, target := range slices.Sorted(maps.Keys(j.Notify)) {
 		if err := CheckNodeName(target); err != nil {
-			return &FieldError{"Notify", excerpt([]byte(target)), fmt.Errorf("the target %w", err)}
+			return Invalid("Notify", excerpt([]byte(target)), fmt.Errorf("the target %w", err))
 		}
 		kinds := j.Notify[target]
 		for i, kind := range kinds {
@@ -47,7 +47,7 @@ func (j Job) checkNotify() error {
 				err = errors.New("is there twice")
 			}
 			if err != nil {
-				return &FieldError{"Notify", excerpt([]byte(target + "=" + string(kind))), err}
+				return Invalid("Notify", excerpt([]byte(target+"="+string(kind))), err)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func (s *shared[K, V]) forget(key K) {
 }
 
 // ParseSchedule returns the job's schedule in its time zone. The error is a
-// *FieldError.
+// *invalid.FieldError.
 func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 	return schedules.get([2]string{j.Schedule, j.TimeZone}, func() (*cronexpr.Schedule, error) {
 		zone, err := j.Location()
@@ -73,7 +73,7 @@ func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 		}
 		schedule, err := cronexpr.Parse(j.Schedule, zone)
 		if err != nil {
-			return nil, &FieldError{"Schedule", j.Schedule, err}
+			return nil, Invalid("Schedule", j.Schedule, err)
 		}
 		return schedule, nil
 	})
@@ -89,14 +89,14 @@ func (j Job) Zone() *time.Location {
 }
 
 // Location loads the job's time zone. "Local" is refused: it differs between
-// machines. The error is a *FieldError.
+// machines. The error is an *invalid.FieldError.
 func (j Job) Location() (*time.Location, error) {
 	const want = `want an IANA name such as "Europe/Berlin", or an offset such as "GMT+8:00"`
 	switch j.TimeZone {
 	case "", DefaultTimeZone:
 		return time.UTC, nil
 	case "Local":
-		return nil, &FieldError{"TimeZone", j.TimeZone, errors.New("differs between machines, " + want)}
+		return nil, Invalid("TimeZone", j.TimeZone, errors.New("differs between machines, "+want))
 	}
 	return zones.get(j.TimeZone, func() (*time.Location, error) {
 		if zone := fixedZone(j.TimeZone); zone != nil {
@@ -104,7 +104,7 @@ func (j Job) Location() (*time.Location, error) {
 		}
 		zone, err := time.LoadLocation(j.TimeZone)
 		if err != nil {
-			return nil, &FieldError{"TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want)}
+			return nil, Invalid("TimeZone", j.TimeZone, fmt.Errorf("%w, %s", err, want))
 		}
 		return zone, nil
 	})

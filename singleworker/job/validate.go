@@ -11,29 +11,24 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
-// FieldError refuses one field of a job.
-type FieldError struct {
-	Field string // its name in Go, such as "TimeZone"; in JSON if the JSON is wrong
-	Value string
-	Err   error // what is wrong; for a Schedule, a *cronexpr.Error
+// Invalid is the error of a field of a job.
+func Invalid(field, value string, err error) *invalid.FieldError {
+	return &invalid.FieldError{Of: "job", Field: field, Value: value, Err: err}
 }
 
-func (e *FieldError) Error() string { return fmt.Sprintf("job.%s %q: %v", e.Field, e.Value, e.Err) }
-
-// Unwrap returns Err.
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// Validate reports, as a *FieldError, the first field of the job that is not
+// Validate reports, as an *invalid.FieldError, the first field of the job that is not
 // valid. It does not look at the clock: a schedule that never fires again is
 // valid.
 func (j Job) Validate() error {
 	if err := CheckName(j.Name); err != nil {
-		return &FieldError{"Name", j.Name, err}
+		return Invalid("Name", j.Name, err)
 	}
 	if err := checkText(j.Description, MaxDescription, "\n"); err != nil {
-		return &FieldError{"Description", excerpt([]byte(j.Description)), err}
+		return Invalid("Description", excerpt([]byte(j.Description)), err)
 	}
 	if err := checkLabels("Labels", j.Labels, MaxLabels); err != nil {
 		return err
@@ -46,7 +41,7 @@ func (j Job) Validate() error {
 	}
 	if j.Handler != "" {
 		if err := CheckNodeName(j.Handler); err != nil {
-			return &FieldError{"Handler", j.Handler, err}
+			return Invalid("Handler", j.Handler, err)
 		}
 	}
 	if _, err := j.ParseSchedule(); err != nil {
@@ -112,7 +107,7 @@ func (j Job) textBytes() int {
 	return n
 }
 
-// CheckSize reports, as a *FieldError of the largest field, that a record of the
+// CheckSize reports, as an *invalid.FieldError of the largest field, that a record of the
 // job which takes so many bytes is longer than MaxBytes.
 func (j Job) CheckSize(size int) error {
 	if size <= MaxBytes {
@@ -131,12 +126,12 @@ func (j Job) CheckSize(size int) error {
 			largest, most = field.name, len(text)
 		}
 	}
-	return &FieldError{largest, fmt.Sprintf("%d bytes", size), fmt.Errorf("is too long: a job has at most %d bytes", MaxBytes)}
+	return Invalid(largest, fmt.Sprintf("%d bytes", size), fmt.Errorf("is too long: a job has at most %d bytes", MaxBytes))
 }
 
 // CheckInstanceLabels reports why an instance cannot have these labels.
 func CheckInstanceLabels(labels map[string]string) error {
-	refused := new(FieldError)
+	refused := new(invalid.FieldError)
 	if errors.As(checkLabels("Labels", labels, MaxRequire), &refused) {
 		return fmt.Errorf("%s %w", refused.Value, refused.Err)
 	}
@@ -148,7 +143,7 @@ func CheckLine(text string, limit int) error { return checkText(text, limit, "")
 
 func checkInstances(ids []string) error {
 	if len(ids) > MaxInstances {
-		return &FieldError{"Instances", fmt.Sprintf("%d instances", len(ids)), fmt.Errorf("are too many, at most %d are allowed", MaxInstances)}
+		return Invalid("Instances", fmt.Sprintf("%d instances", len(ids)), fmt.Errorf("are too many, at most %d are allowed", MaxInstances))
 	}
 	for i, id := range ids {
 		err := CheckNodeName(id)
@@ -156,7 +151,7 @@ func checkInstances(ids []string) error {
 			err = errors.New("is there twice")
 		}
 		if err != nil {
-			return &FieldError{"Instances", id, err}
+			return Invalid("Instances", id, err)
 		}
 	}
 	return nil
@@ -164,7 +159,7 @@ func checkInstances(ids []string) error {
 
 func checkLabels(field string, labels map[string]string, most int) error {
 	if len(labels) > most {
-		return &FieldError{field, fmt.Sprintf("%d labels", len(labels)), fmt.Errorf("are too many, at most %d are allowed", most)}
+		return Invalid(field, fmt.Sprintf("%d labels", len(labels)), fmt.Errorf("are too many, at most %d are allowed", most))
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		notOfKeys := func(r rune) bool {
@@ -181,7 +176,7 @@ func checkLabels(field string, labels map[string]string, most int) error {
 			err = checkText(labels[key], MaxLabelValue, "")
 		}
 		if err != nil {
-			return &FieldError{field, excerpt([]byte(key + "=" + labels[key])), err}
+			return Invalid(field, excerpt([]byte(key+"="+labels[key])), err)
 		}
 	}
 	return nil
@@ -204,14 +199,14 @@ func checkText(text string, limit int, besides string) error {
 	return nil
 }
 
-// CheckPayload reports, as a *FieldError, that a payload is not one JSON value. An empty
+// CheckPayload reports, as an *invalid.FieldError, that a payload is not one JSON value. An empty
 // payload is valid.
 func CheckPayload(payload json.RawMessage) error {
 	if len(payload) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(payload, new(any)); err != nil {
-		return &FieldError{"Payload", excerpt(payload), fmt.Errorf("is not JSON: %w", err)}
+		return Invalid("Payload", excerpt(payload), fmt.Errorf("is not JSON: %w", err))
 	}
 	return nil
 }
@@ -235,7 +230,7 @@ func (j Job) checkPolicies() error {
 		{"KeepDone", j.KeepDone, noneOrNotNegative(j.KeepDone)},
 	} {
 		if field.err != nil {
-			return &FieldError{field.name, fmt.Sprint(field.value), field.err}
+			return Invalid(field.name, fmt.Sprint(field.value), field.err)
 		}
 	}
 	return nil
@@ -265,24 +260,24 @@ func (j Job) checkAlways() error {
 		{"KeepDone", set.KeepDone, set.KeepDone != 0, "it is never done"},
 	} {
 		if field.isSet {
-			return &FieldError{field.name, fmt.Sprint(field.value), fmt.Errorf("means nothing for a job that always runs (%s): %s", schedule, field.why)}
+			return Invalid(field.name, fmt.Sprint(field.value), fmt.Errorf("means nothing for a job that always runs (%s): %s", schedule, field.why))
 		}
 	}
 	return nil
 }
 
-// CheckShards reports, as a *FieldError, why a job cannot have so many shards with
+// CheckShards reports, as an *invalid.FieldError, why a job cannot have so many shards with
 // these parameters.
 func CheckShards(shards int, parameters map[int]string) error {
 	if shards < 0 || shards > MaxShards {
-		return &FieldError{"Shards", strconv.Itoa(shards), fmt.Errorf("is out of range, want 1 to %d", MaxShards)}
+		return Invalid("Shards", strconv.Itoa(shards), fmt.Errorf("is out of range, want 1 to %d", MaxShards))
 	}
 	for _, k := range slices.Sorted(maps.Keys(parameters)) {
 		switch {
 		case shards == 0:
-			return &FieldError{"ShardParameters", strconv.Itoa(k), errors.New("is a parameter, but the job has no shards")}
+			return Invalid("ShardParameters", strconv.Itoa(k), errors.New("is a parameter, but the job has no shards"))
 		case k < 0 || k >= shards:
-			return &FieldError{"ShardParameters", strconv.Itoa(k), fmt.Errorf("is no shard, want 0 to %d", shards-1)}
+			return Invalid("ShardParameters", strconv.Itoa(k), fmt.Errorf("is no shard, want 0 to %d", shards-1))
 		}
 	}
 	return nil

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // wantRefused expects that a field was refused with that text.
 func wantRefused(t *testing.T, err error, field, want string) {
 	t.Helper()
-	var refused *job.FieldError
+	var refused *invalid.FieldError
 	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), "job."+want) {
-		t.Errorf("%v\nwant a *job.FieldError of %s: job.%s", err, field, want)
+		t.Errorf("%v\nwant an *invalid.FieldError of %s: job.%s", err, field, want)
 	}
 }
 
@@ -64,7 +65,7 @@ func TestPoliciesOfAJobThatAlwaysRuns(t *testing.T) {
 		j := always
 		change(&j)
 		err := j.Validate()
-		var refused *job.FieldError
+		var refused *invalid.FieldError
 		if !errors.As(err, &refused) || refused.Field != field || !strings.Contains(err.Error(), "means nothing for a job that always runs") {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // Config configures a Latch. Servers and Path must be set; the zero value of every other
@@ -77,19 +78,6 @@ const (
 	maxSessionTimeout = time.Hour
 )
 
-// ConfigError is returned by New for an invalid field of a Config.
-type ConfigError struct {
-	Field string // such as "SessionTimeout"
-	Value any
-	Err   error // the problem and what is expected instead
-}
-
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("latch: %s %q: %v", e.Field, fmt.Sprint(e.Value), e.Err)
-}
-
-func (e *ConfigError) Unwrap() error { return e.Err }
-
 // Format prints the Config without Auth, which is a secret.
 func (c Config) Format(f fmt.State, verb rune) {
 	type plain Config // has no Format
@@ -114,19 +102,14 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	_, _, serversErr := zkconn.ParseServers(c.Servers)
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
-	for _, check := range []ConfigError{
-		{"Servers", c.Servers, serversErr},
-		{"Path", c.Path, election.CheckPath(c.Path)},
-		{"ID", c.ID, checkID(c.ID)},
-		{"Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)},
-		{"ACL", c.ACL, aclErr},
-		{"SessionTimeout", c.SessionTimeout, checkSessionTimeout(c.SessionTimeout)},
-	} {
-		if check.Err != nil {
-			return &check
-		}
-	}
-	return nil
+	return invalid.First("latch.Config",
+		invalid.Check("Servers", c.Servers, serversErr),
+		invalid.Check("Path", c.Path, election.CheckPath(c.Path)),
+		invalid.Check("ID", c.ID, checkID(c.ID)),
+		invalid.Check("Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)),
+		invalid.Check("ACL", c.ACL, aclErr),
+		invalid.Check("SessionTimeout", c.SessionTimeout, checkSessionTimeout(c.SessionTimeout)),
+	)
 }
 
 func checkID(id string) error {

@@ -89,7 +89,7 @@ type Latch struct {
 }
 
 // New checks cfg and returns a Latch. It starts nothing; call Run or Lead to contend. The error is
-// a *ConfigError.
+// an *invalid.FieldError.
 func New(cfg Config) (*Latch, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -334,9 +335,9 @@ func TestConfigIsChecked(t *testing.T) {
 			cfg := good
 			change(&cfg, value)
 			_, err := latch.New(cfg)
-			var refused *latch.ConfigError
+			var refused *invalid.FieldError
 			if !errors.As(err, &refused) || refused.Field != field {
-				t.Errorf("%s %q: %v, want a *ConfigError of %s", field, value, err, field)
+				t.Errorf("%s %q: %v, want an *invalid.FieldError of %s", field, value, err, field)
 			}
 			if field == "Auth" && err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v shows the password", err)

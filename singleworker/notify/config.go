@@ -12,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -78,16 +79,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ConfigError is returned by New for an invalid field of a Config.
-type ConfigError struct {
-	Field string // such as "Rules[2].To"
-	Err   error  // the problem and what is expected instead
-}
-
-func (e *ConfigError) Error() string { return fmt.Sprintf("notify: %s: %v", e.Field, e.Err) }
-
-func (e *ConfigError) Unwrap() error { return e.Err }
-
 func (cfg Config) withDefaults() Config {
 	cfg.Gather = cmp.Or(cfg.Gather, 5*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, time.Minute)
@@ -104,25 +95,30 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// refuse is the error of a field. Targets and pings have secrets: their value is left out.
+func refuse(field, value string, err error) error {
+	return &invalid.FieldError{Of: "notify.Config", Field: field, Value: value, Err: err}
+}
+
 // validate checks a Config that has its defaults.
 func (cfg Config) validate() error {
 	if err := cfg.Group.Validate(); err != nil {
-		return &ConfigError{"Group", err}
+		return refuse("Group", "", err)
 	}
 	if len(cfg.Targets) == 0 && len(cfg.Pings) == 0 {
-		return &ConfigError{"Targets", errors.New("name at least one")}
+		return refuse("Targets", "", errors.New("name at least one"))
 	}
 	for name, sender := range cfg.Targets {
 		field := fmt.Sprintf("Targets[%q]", name)
 		if err := job.CheckNodeName(name); err != nil { // a job can name it
-			return &ConfigError{field, fmt.Errorf("the name %w", err)}
+			return refuse(field, "", fmt.Errorf("the name %w", err))
 		}
 		if sender == nil {
-			return &ConfigError{field, errors.New("is nil")}
+			return refuse(field, "", errors.New("is nil"))
 		}
 		if checked, ok := sender.(interface{ check() error }); ok {
 			if err := checked.check(); err != nil {
-				return &ConfigError{field, err}
+				return refuse(field, "", err)
 			}
 		}
 	}
@@ -133,7 +129,7 @@ func (cfg Config) validate() error {
 	}
 	for i, p := range cfg.Pings {
 		if err := p.check(); err != nil {
-			return &ConfigError{fmt.Sprintf("Pings[%d]", i), err}
+			return refuse(fmt.Sprintf("Pings[%d]", i), "", err)
 		}
 	}
 	for _, d := range []struct {
@@ -147,7 +143,7 @@ func (cfg Config) validate() error {
 		{"Timeout", cfg.Timeout, time.Millisecond, time.Minute},
 	} {
 		if d.value < d.atLeast || d.value > d.most {
-			return &ConfigError{d.field, fmt.Errorf("%v: want %v to %v", d.value, d.atLeast, d.most)}
+			return refuse(d.field, d.value.String(), fmt.Errorf("want %v to %v", d.atLeast, d.most))
 		}
 	}
 	return nil
@@ -155,19 +151,19 @@ func (cfg Config) validate() error {
 
 func (cfg Config) checkRule(field string, r Rule) error {
 	if _, err := path.Match(r.Jobs, ""); err != nil {
-		return &ConfigError{field + ".Jobs", fmt.Errorf("%q: %w", r.Jobs, err)}
+		return refuse(field+".Jobs", r.Jobs, err)
 	}
 	for _, kind := range r.On {
 		if err := kind.Check(); err != nil {
-			return &ConfigError{field + ".On", fmt.Errorf("%q %w", kind, err)}
+			return refuse(field+".On", string(kind), err)
 		}
 	}
 	if len(r.To) == 0 {
-		return &ConfigError{field + ".To", errors.New("name at least one target")}
+		return refuse(field+".To", "", errors.New("name at least one target"))
 	}
 	for _, name := range r.To {
 		if cfg.Targets[name] == nil {
-			return &ConfigError{field + ".To", fmt.Errorf("there is no target %q", name)}
+			return refuse(field+".To", name, errors.New("is no target"))
 		}
 	}
 	return nil

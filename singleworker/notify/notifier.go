@@ -50,7 +50,7 @@ type TargetStats struct {
 	Err    error // of the latest attempt; nil if that succeeded, or nothing was sent
 }
 
-// New checks cfg and returns a Notifier. The error is a *ConfigError.
+// New checks cfg and returns a Notifier. The error is an *invalid.FieldError.
 func New(cfg Config) (*Notifier, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -86,7 +86,7 @@ func (n *Notifier) count(change func(*Stats)) {
 func (n *Notifier) Test(ctx context.Context, target string) error {
 	sender := n.cfg.Targets[target]
 	if sender == nil {
-		return &ConfigError{"Targets", fmt.Errorf("there is no target %q; there are %q", target, n.targets)}
+		return refuse("Targets", target, fmt.Errorf("is no target; there are %q", n.targets))
 	}
 	m := n.message([]Item{{
 		ID: itemID(uuid.NewString()), Kind: Failed, Job: "test", At: time.Now().UTC(), Count: 1, Error: "this is a test",

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
@@ -215,9 +216,9 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := good()
 		c.change(&cfg)
 		_, err := notify.New(cfg)
-		var refused *notify.ConfigError
+		var refused *invalid.FieldError
 		if !errors.As(err, &refused) || refused.Field != c.field {
-			t.Errorf("%v, want a *ConfigError of %s", err, c.field)
+			t.Errorf("%v, want an *invalid.FieldError of %s", err, c.field)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -122,7 +123,7 @@ func (h *handler) order(w http.ResponseWriter, r *http.Request, verb string) (o 
 		o.by = o.form.Get("by")
 	}
 	if o.by, o.reason = strings.TrimSpace(o.by), strings.TrimSpace(o.form.Get("reason")); o.by == "" || o.reason == "" {
-		return o, &admin.InvalidError{Field: "By", Err: errNobody}
+		return o, &invalid.FieldError{Field: "By", Err: errNobody}
 	}
 	return o, nil
 }
@@ -232,7 +233,7 @@ func (h *handler) pause(ctx context.Context, o order) (api.Document, error) {
 	if text := o.form.Get("for"); text != "" {
 		length, err := time.ParseDuration(text)
 		if err != nil || length <= 0 {
-			return api.Document{}, &admin.InvalidError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
+			return api.Document{}, &invalid.FieldError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
 		}
 		opts.For = length
 	}
@@ -256,7 +257,7 @@ func (h *handler) paused(ctx context.Context, o order, result admin.PauseResult,
 
 func (h *handler) cancel(ctx context.Context, o order) (api.Document, error) {
 	if typed := o.form.Get("confirm"); typed != o.Of {
-		return api.Document{}, &admin.InvalidError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
+		return api.Document{}, &invalid.FieldError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
 	}
 	was, err := h.client.Cancel(ctx, o.Of)
 	return api.List("JobList", []admin.JobStatus{was}), err

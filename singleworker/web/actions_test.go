@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 const token = "a-token-of-some-length"
@@ -157,7 +158,7 @@ func TestActionsAreOffByDefault(t *testing.T) {
 			t.Errorf("changed %q", f.changes)
 		}
 		for _, short := range []string{"", token[:MinToken-1]} {
-			if _, err := Handler(f, Options{AllowActions: true, Token: short}); !errors.As(err, new(*admin.InvalidError)) || short != "" && strings.Contains(err.Error(), short) {
+			if _, err := Handler(f, Options{AllowActions: true, Token: short}); !errors.As(err, new(*invalid.FieldError)) || short != "" && strings.Contains(err.Error(), short) {
 				t.Errorf("token %q: %v", short, err)
 			}
 		}

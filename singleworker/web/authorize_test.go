@@ -16,7 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 type userKey struct{}
@@ -129,7 +129,7 @@ func TestAuthorizeOrToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		awaitNoon()
-		if _, err := Handler(newFake(), Options{AllowActions: true, Authorize: byRole, Token: token}); !errors.As(err, new(*admin.InvalidError)) {
+		if _, err := Handler(newFake(), Options{AllowActions: true, Authorize: byRole, Token: token}); !errors.As(err, new(*invalid.FieldError)) {
 			t.Errorf("both: %v", err)
 		}
 		s := serve(t, newFake(), Options{AllowActions: true, ActionsFromHere: true, Authorize: byRole})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // document is an answer of JSON.
@@ -115,7 +116,7 @@ func timeOf(r *http.Request, field string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, &admin.InvalidError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
+		return time.Time{}, &invalid.FieldError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
 	}
 	switch now := time.Now(); {
 	case at.Before(now.Add(-farthest)):
@@ -136,7 +137,7 @@ func (h *handler) tickList(r *http.Request) ([]byte, error) {
 	text := cmp.Or(r.FormValue("n"), defaultTicks)
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxTicks {
-		return nil, &admin.InvalidError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxTicks)}
+		return nil, &invalid.FieldError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxTicks)}
 	}
 	d, err := h.job(r.Context(), r.PathValue("name"))
 	if err != nil {

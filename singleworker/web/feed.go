@@ -12,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 const (
@@ -329,7 +330,7 @@ func sinceOf(r *http.Request) (int64, error) {
 	}
 	since, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || since < 1 {
-		return 0, &admin.InvalidError{Field: "Last-Event-ID", Value: text, Err: errors.New("is not the cursor of an event")}
+		return 0, &invalid.FieldError{Field: "Last-Event-ID", Value: text, Err: errors.New("is not the cursor of an event")}
 	}
 	return since, nil
 }

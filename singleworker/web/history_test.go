@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -252,8 +253,8 @@ func TestRunLogIsLong(t *testing.T) {
 
 func TestHistoryNeedsAGroup(t *testing.T) {
 	t.Parallel()
-	invalid := new(admin.InvalidError)
-	if _, err := Handler(newFake(), Options{History: new(fakeLog)}); !errors.As(err, &invalid) || invalid.Field != "Group" {
+	refused := new(invalid.FieldError)
+	if _, err := Handler(newFake(), Options{History: new(fakeLog)}); !errors.As(err, &refused) || refused.Field != "Group" {
 		t.Error(err)
 	}
 }

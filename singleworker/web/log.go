@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -80,7 +80,7 @@ func (h *handler) logDocument(r *http.Request) ([]byte, error) {
 	text := cmp.Or(r.FormValue("n"), defaultLogged)
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxLogged {
-		return nil, &admin.InvalidError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxLogged)}
+		return nil, &invalid.FieldError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxLogged)}
 	}
 	q, err := logQuery(r)
 	if err != nil {
@@ -106,7 +106,7 @@ func (h *handler) summaryDocument(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	if !whole {
-		return nil, &admin.InvalidError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more entries since then than can be summed up: %d, or %d MiB", maxSummed, maxRead>>20)}
+		return nil, &invalid.FieldError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more entries since then than can be summed up: %d, or %d MiB", maxSummed, maxRead>>20)}
 	}
 	return encoded(api.List("RunLogSummary", summed(entries)))
 }

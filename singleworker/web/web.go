@@ -16,6 +16,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // Options changes what Handler serves. The zero value is read-only.
@@ -82,22 +83,22 @@ type handler struct {
 
 // Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix, under a path that ends with a
 // slash, or at the root of a server. What it starts ends half a minute after its last request. Safe for concurrent use. Errors: a
-// *admin.InvalidError for the options.
+// *invalid.FieldError for the options.
 func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Period == 0 {
 		opts.Period = defaultPeriod
 	}
 	if opts.Period < minPeriod {
-		return nil, &admin.InvalidError{Field: "Period", Value: opts.Period.String(), Err: fmt.Errorf("is shorter than %s", minPeriod)}
+		return nil, &invalid.FieldError{Field: "Period", Value: opts.Period.String(), Err: fmt.Errorf("is shorter than %s", minPeriod)}
 	}
 	if opts.Authorize != nil && opts.Token != "" {
-		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: errors.New("is given beside Authorize: one of them decides who may act")}
+		return nil, &invalid.FieldError{Field: "Token", Value: "...", Err: errors.New("is given beside Authorize: one of them decides who may act")}
 	}
 	if opts.AllowActions && opts.Authorize == nil && len(opts.Token) < MinToken {
-		return nil, &admin.InvalidError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
+		return nil, &invalid.FieldError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
 	}
 	if opts.History != nil && opts.Group == "" {
-		return nil, &admin.InvalidError{Field: "Group", Err: errors.New("is missing: it names the log in the History")}
+		return nil, &invalid.FieldError{Field: "Group", Err: errors.New("is missing: it names the log in the History")}
 	}
 	if opts.Title == "" {
 		opts.Title = "singleworker"

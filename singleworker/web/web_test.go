@@ -21,6 +21,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -241,8 +242,8 @@ func TestHosts(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	invalid := new(admin.InvalidError)
-	if _, err := Handler(newFake(), Options{Period: time.Millisecond}); !errors.As(err, &invalid) || invalid.Field != "Period" {
+	refused := new(invalid.FieldError)
+	if _, err := Handler(newFake(), Options{Period: time.Millisecond}); !errors.As(err, &refused) || refused.Field != "Period" {
 		t.Errorf("a short period: %v", err)
 	}
 }

@@ -1,11 +1,14 @@
 package zkdev
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 const (
@@ -39,17 +42,6 @@ type Config struct {
 	// Logger receives starts, stops, protocol errors of clients, and failures to accept
 	// connections. Default: none.
 	Logger *slog.Logger
-}
-
-// A ConfigError is returned by New for an invalid field of a Config.
-type ConfigError struct {
-	Field string
-	Value any
-	Want  string
-}
-
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("zkdev: Config.%s is %v, want %s", e.Field, e.Value, e.Want)
 }
 
 // withDefaults sets the fields that are zero and checks all of them.
@@ -87,7 +79,7 @@ func (c Config) withDefaults() (Config, error) {
 		{c.KeepLog < -1, "KeepLog", c.KeepLog, "-1 or more"},
 	} {
 		if rule.broken {
-			return Config{}, &ConfigError{Field: rule.field, Value: rule.value, Want: rule.want}
+			return Config{}, &invalid.FieldError{Of: "zkdev.Config", Field: rule.field, Value: fmt.Sprint(rule.value), Err: errors.New("want " + rule.want)}
 		}
 	}
 	return c, nil

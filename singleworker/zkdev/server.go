@@ -33,7 +33,7 @@ type Server struct {
 	core *core // owned by life until that ends, else guarded by mu
 }
 
-// New checks the configuration and returns a stopped server. The error is a *ConfigError.
+// New checks the configuration and returns a stopped server. The error is an *invalid.FieldError.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -393,7 +394,7 @@ func TestConfig(t *testing.T) {
 		"KeepLog":    {KeepLog: -2},
 	} {
 		_, err := zkdev.New(config)
-		if bad := (*zkdev.ConfigError)(nil); !errors.As(err, &bad) || bad.Field != field {
+		if bad := (*invalid.FieldError)(nil); !errors.As(err, &bad) || bad.Field != field {
 			t.Errorf("%+v: %v, want an error about %s", config, err, field)
 		}
 	}

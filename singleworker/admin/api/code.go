@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 // The codes of errors of package admin, in ErrorBody.Code; swctl help exit-codes says what each means.
@@ -46,7 +46,7 @@ var codes = []struct {
 
 // CodeOf is the code of an error of package admin; CodeInternal if it has none.
 func CodeOf(err error) string {
-	if errors.As(err, new(*admin.InvalidError)) || errors.As(err, new(*job.FieldError)) {
+	if errors.As(err, new(*invalid.FieldError)) {
 		return CodeInvalid // trying again will not help
 	}
 	for _, known := range codes {

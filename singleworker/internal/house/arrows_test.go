@@ -70,7 +70,11 @@ var forbidden = []arrow{
 		reason: "cron text to schedule is a grammar, of use to others as it is",
 	},
 	{
-		from: "singleworker/job", to: []string{outside}, but: []string{"singleworker/cronexpr"},
+		from: "singleworker/invalid", to: []string{outside},
+		reason: "an error that all packages return can depend on none",
+	},
+	{
+		from: "singleworker/job", to: []string{outside}, but: []string{"singleworker/cronexpr", "singleworker/invalid"},
 		reason: "applications, operators and files describe a job alike; what they share pulls nothing in",
 	},
 	{
@@ -194,7 +198,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "singleworker/web", to: []string{"singleworker/internal/...", "cmd/...", outside},
-		but:    []string{"singleworker/admin/...", "singleworker/job", "singleworker/cronexpr", "singleworker/runlog"},
+		but:    []string{"singleworker/admin/...", "singleworker/invalid", "singleworker/job", "singleworker/cronexpr", "singleworker/runlog"},
 		reason: "the pages show what package admin tells, as any application's own page could",
 	},
 	{
@@ -231,7 +235,7 @@ var forbidden = []arrow{
 		reason: "a field of a job is a flag, a line and an error, for all commands alike",
 	},
 	{
-		from: "cmd/swctl/internal/imports", to: []string{outside, "net/...", "os/..."}, but: []string{"singleworker/job"},
+		from: "cmd/swctl/internal/imports", to: []string{outside, "net/...", "os/..."}, but: []string{"singleworker/invalid", "singleworker/job"},
 		reason: "what other schedulers keep becomes jobs and remarks: bytes come in, nothing is asked",
 	},
 	{

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -50,7 +50,7 @@ func onlyWhatFits(job *jobs.Job) {
 
 // unlessOver is err, or nil if it says that the time of a one-shot has come before it was submitted.
 func unlessOver(err error) error {
-	if field := new(jobs.FieldError); errors.As(err, &field) && field.Field == "Schedule" {
+	if field := new(invalid.FieldError); errors.As(err, &field) && field.Field == "Schedule" {
 		return nil
 	}
 	return err
@@ -58,7 +58,7 @@ func unlessOver(err error) error {
 
 // unlessAlways is err, or nil if it says that a job always runs, so that no run of it can be requested.
 func unlessAlways(err error) error {
-	if field := new(admin.InvalidError); errors.As(err, &field) && field.Field == "name" {
+	if field := new(invalid.FieldError); errors.As(err, &field) && field.Field == "name" {
 		return nil
 	}
 	return err

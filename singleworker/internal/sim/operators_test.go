@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -113,7 +114,7 @@ func (w *world) pause(name string) {
 	}
 	operate("pause", func(ctx context.Context, c *admin.Client) error {
 		_, err := c.Pause(ctx, name, opts)
-		if past := new(admin.InvalidError); errors.As(err, &past) && past.Field == "Until" && w.Clocks {
+		if past := new(invalid.FieldError); errors.As(err, &past) && past.Field == "Until" && w.Clocks {
 			return nil // by the operator's clock
 		}
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -267,7 +268,7 @@ func TestAlwaysIsPausedAndEdited(t *testing.T) {
 		}
 		operate(t, c, func(client *admin.Client) error {
 			_, err := client.Trigger(t.Context(), "job0", admin.TriggerOptions{})
-			if !errors.As(err, new(*admin.InvalidError)) {
+			if !errors.As(err, new(*invalid.FieldError)) {
 				t.Errorf("a manual run: %v", err)
 			}
 			return nil

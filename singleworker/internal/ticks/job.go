@@ -40,7 +40,7 @@ type Former struct {
 }
 
 // JobOf parses a spec with Since and Switch set, at the given version, and keeps it. A spec that cannot run is
-// refused with a *job.FieldError.
+// refused with an *invalid.FieldError.
 func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -23,7 +24,7 @@ func TestJobOfRefusesSpecsThatCannotRun(t *testing.T) {
 		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily"}, Former: &zkrec.Former{Schedule: "nonsense"}}, ""},
 	} {
 		parsed, err := ticks.JobOf(&row.spec, ticks.Version{Spec: 7})
-		var field *job.FieldError
+		var field *invalid.FieldError
 		errors.As(err, &field)
 		if row.field == "" && (err != nil || parsed.Version.Spec != 7 || len(parsed.Former) > 0 && parsed.Former[0].Schedule != nil) {
 			t.Errorf("JobOf(%+v) = %+v, %v; want it accepted at version 7", row.spec, parsed, err)

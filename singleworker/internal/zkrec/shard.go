@@ -34,7 +34,7 @@ func (s Sharding) Slots(name string) []string {
 	return slots
 }
 
-// Check returns a *job.FieldError if the sharding is invalid.
+// Check returns an *invalid.FieldError if the sharding is invalid.
 func (s Sharding) Check() error { return job.CheckShards(s.Shards, s.ShardParams) }
 
 // Layout is the sharding of a job's ticks, with its bounds. While the job is being

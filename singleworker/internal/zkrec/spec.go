@@ -121,7 +121,7 @@ var (
 	specFields = append(names{"schema"}, jsonNames(reflect.TypeFor[Spec]())...)
 )
 
-// Check reports why the job cannot run: a *job.FieldError.
+// Check reports why the job cannot run: an *invalid.FieldError.
 func (s Spec) Check() error {
 	if err := s.Job.Validate(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s Spec) checkTimes() error {
 	}
 	for i, ms := range times {
 		if err := CheckTime(ms); err != nil {
-			return &job.FieldError{Field: fields[i], Value: strconv.FormatInt(ms, 10), Err: err}
+			return job.Invalid(fields[i], strconv.FormatInt(ms, 10), err)
 		}
 	}
 	return nil
@@ -267,7 +267,7 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
-// CheckSize returns a *job.FieldError if the record of s is too long to be written, as it is or as it
+// CheckSize returns an *invalid.FieldError if the record of s is too long to be written, as it is or as it
 // will be after resharding.
 func (s Spec) CheckSize() error {
 	if err := s.Job.CheckSize(len(s.Encode())); err != nil || !s.Resizing() {

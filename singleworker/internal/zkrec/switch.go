@@ -69,13 +69,13 @@ func (w Switch) Open() Switch {
 	return w
 }
 
-// check returns a *job.FieldError if no version writes such a record.
+// check returns an *invalid.FieldError if no version writes such a record.
 func (w Switch) check() error {
 	if w.Paused == nil {
 		return nil
 	}
 	if err := w.Paused.Missed.Check(); err != nil {
-		return &job.FieldError{Field: "Paused.Missed", Value: string(w.Paused.Missed), Err: err}
+		return job.Invalid("Paused.Missed", string(w.Paused.Missed), err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -372,8 +373,8 @@ func TestTimesFarOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			invalid := new(job.FieldError)
-			if err := read.Check(); !errors.As(err, &invalid) || invalid.Field != field {
+			refused := new(invalid.FieldError)
+			if err := read.Check(); !errors.As(err, &refused) || refused.Field != field {
 				t.Errorf("Check of %s = %v, want that %s is refused", text, err, field)
 			}
 		}
@@ -382,8 +383,8 @@ func TestTimesFarOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			invalid := new(job.FieldError)
-			if err := (zkrec.Spec{Job: job.Job{Name: "job", Schedule: "@daily"}}).With(read).Check(); !errors.As(err, &invalid) || invalid.Field != field {
+			refused := new(invalid.FieldError)
+			if err := (zkrec.Spec{Job: job.Job{Name: "job", Schedule: "@daily"}}).With(read).Check(); !errors.As(err, &refused) || refused.Field != field {
 				t.Errorf("Check of %s = %v, want that %s is refused", fmt.Sprintf(text, far), err, field)
 			}
 		}

@@ -64,7 +64,7 @@ type reading struct {
 }
 
 // NewCollector returns a Collector of the group. It connects when it is first scraped. An invalid field of cfg is reported as
-// an *admin.InvalidError. The caller must Close it.
+// an *invalid.FieldError. The caller must Close it.
 func NewCollector(cfg admin.Config, opts Options) (*Collector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/prom/group"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
@@ -401,7 +402,7 @@ func TestPage(t *testing.T) {
 func TestNewCollectorRefuses(t *testing.T) {
 	t.Parallel()
 	valid := admin.Config{Servers: "zk1", ServerType: "billing"}
-	if _, err := group.NewCollector(admin.Config{Servers: "zk1"}, group.Options{}); !errors.As(err, new(*admin.InvalidError)) {
+	if _, err := group.NewCollector(admin.Config{Servers: "zk1"}, group.Options{}); !errors.As(err, new(*invalid.FieldError)) {
 		t.Errorf("without a server type: %v", err)
 	}
 	for _, opts := range []group.Options{{Interval: -1}, {Timeout: -1}} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 type coded int
@@ -28,7 +29,7 @@ func TestExitCodes(t *testing.T) {
 		{ExitOK, nil},
 		{ExitUsage, Usage("x")},
 		{ExitUsage, fmt.Errorf("submit: %w", Usage("x").Try("y"))},
-		{ExitUsage, wrap(&admin.InvalidError{Field: "Name", Err: errors.New("x")})},
+		{ExitUsage, wrap(&invalid.FieldError{Field: "Name", Err: errors.New("x")})},
 		{ExitNotFound, wrap(admin.ErrNotFound)},
 		{ExitConflict, wrap(admin.ErrExists)},
 		{ExitConflict, wrap(admin.ErrConflict)},

@@ -180,7 +180,7 @@ func TestErrorGolden(t *testing.T) {
 	var texts []string
 	for _, err := range []error{
 		admin.ErrNotFound, admin.ErrConflict, admin.ErrUnavailable, admin.ErrDenied,
-		&job.FieldError{Field: "Name", Value: "a/b", Err: errors.New("contains '/'")},
+		job.Invalid("Name", "a/b", errors.New("contains '/'")),
 		errors.New("one\ntwo\n\x1b[31mred"),
 	} {
 		h := newHarness(t)

@@ -57,7 +57,7 @@ func runGuard(ctx context.Context, c *call) error {
 	}
 	g, err := guard.New(cfg) // connects while the child starts
 	if err != nil {
-		return err
+		return group.Refused(err)
 	}
 	defer g.Close()
 	child, err := supervise.Start(ctx, supervise.Command{

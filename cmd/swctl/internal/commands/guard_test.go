@@ -270,8 +270,8 @@ func TestGuardRefuses(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
 		"guard -- app":                             "swctl: no server type given",
-		"guard --server-type a/b -- app":           `swctl: ServerType "a/b": contains '/'`,
-		"guard --server-type a --zk , -- app":      `Servers ","`,
+		"guard --server-type a/b -- app":           `swctl: --server-type "a/b": contains '/'`,
+		"guard --server-type a --zk , -- app":      `--zk ","`,
 		"guard --server-type a --timeout x -- app": `swctl: --timeout "x": want a duration`,
 		"guard --server-type a app --port 80":      "swctl: guard has no flag --port",
 	} {

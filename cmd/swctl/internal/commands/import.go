@@ -18,6 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -166,12 +167,12 @@ func (c *call) importElastic(ctx context.Context, opts imports.Options) (r impor
 	quiet := func(int) {}
 	err = group.Read(ctx, set, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
 		found, err := client.Foreign(ctx, namespace, "config")
-		invalid := new(admin.InvalidError)
+		refused := new(invalid.FieldError)
 		switch {
 		case errors.Is(err, admin.ErrNotFound):
 			return cmdline.WithHint(noNamespaceError(namespace), "the namespace of ElasticJob's registry center, and --zk with its servers and no chroot")
-		case errors.As(err, &invalid):
-			return cmdline.Usage("--%s %q: %w", flagNamespace, namespace, invalid.Err)
+		case errors.As(err, &refused):
+			return cmdline.Usage("--%s %q: %w", flagNamespace, namespace, refused.Err)
 		case err != nil:
 			return err
 		}

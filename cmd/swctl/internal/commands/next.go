@@ -52,7 +52,7 @@ func next(ctx context.Context, c *call) error {
 		tried := job.Job{Name: "next", Schedule: c.Flags.String("cron"), TimeZone: c.Flags.String(fields.FlagTZ)}.WithDefaults()
 		schedule, err := tried.ParseSchedule()
 		if err == nil && schedule.Ended(c.Now()) {
-			err = &job.FieldError{Field: "Schedule", Value: tried.Schedule, Err: errors.New("never fires again")}
+			err = job.Invalid("Schedule", tried.Schedule, errors.New("never fires again"))
 		}
 		if err != nil {
 			return fields.Refused(err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
@@ -85,8 +87,8 @@ func (c *call) notifier() (*notify.Notifier, error) {
 	}
 	cfg.ID, cfg.Logger = c.whoami(), slog.New(remarks{c})
 	n, err := notify.New(cfg)
-	if refused := (*notify.ConfigError)(nil); errors.As(err, &refused) && refused.Field != "Group" {
-		return nil, cmdline.Usage("--%s %s: %w", flagConfig, path, err)
+	if refused := (*invalid.FieldError)(nil); errors.As(err, &refused) && refused.Of == "notify.Config" && refused.Field != "Group" {
+		return nil, cmdline.Usage("--%s %s: %s: %w", flagConfig, path, strings.TrimSpace(refused.Field+" "+refused.Value), refused.Err)
 	}
 	return n, err
 }
@@ -136,7 +138,7 @@ func testNotifier(ctx context.Context, c *call) error {
 		return cmdline.Usage("%s needs the name of a target", c.Command).Try("swctl %s --%s FILE --%s TARGET", c.Command, flagConfig, flagTo)
 	}
 	err = n.Test(ctx, target)
-	if refused := (*notify.ConfigError)(nil); errors.As(err, &refused) {
+	if refused := (*invalid.FieldError)(nil); errors.As(err, &refused) {
 		return cmdline.Usage("--%s %s: %w", flagTo, target, refused.Err)
 	}
 	if err != nil {

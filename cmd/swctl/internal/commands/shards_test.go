@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -134,7 +135,7 @@ func TestResizingGolden(t *testing.T) {
 	texts = append(texts, h.transcript("list"), h.transcript("show", "import"))
 	h.change(func(job *admin.JobStatus) { job.Overdue = time.Time{} })
 	texts = append(texts, h.transcript("list"))
-	h.fake.fail["Edit import"] = fmt.Errorf("set import: %w", &admin.InvalidError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
+	h.fake.fail["Edit import"] = fmt.Errorf("set import: %w", &invalid.FieldError{Field: "ShardParameters", Value: "3", Err: errors.New("is no shard, want 0 to 1")})
 	texts = append(texts, h.transcript("set", "import", "--shards", "2"))
 	h.change(func(job *admin.JobStatus) {
 		*job = admin.JobStatus{Job: job.Job, State: admin.StateCanceled, Reason: reason.Reason{Code: reason.Canceling}}

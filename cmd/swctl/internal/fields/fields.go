@@ -17,12 +17,13 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // field is one field of a job on the command line.
 type field struct {
-	of string // its name in job.Job, as in a *job.FieldError
+	of string // its name in job.Job, as in an *invalid.FieldError
 
 	flag      string // without dashes
 	usage     string
@@ -353,19 +354,19 @@ func Differences(before, after job.Job) (changes [][4]string) {
 // Refused puts an error about a field into the words of the command line: the
 // flag instead of the field, and the way out. Other errors stay as they are.
 func Refused(err error) error {
-	invalid := new(job.FieldError)
-	if !errors.As(err, &invalid) {
+	refused := new(invalid.FieldError)
+	if !errors.As(err, &refused) || refused.Of != "job" {
 		return err
 	}
 	bad := func(what, try string) error {
-		return cmdline.Usage("%s %q: %w", what, invalid.Value, invalid.Err).Try("%s", try)
+		return cmdline.Usage("%s %q: %w", what, refused.Value, refused.Err).Try("%s", try)
 	}
-	if invalid.Field == "Name" {
+	if refused.Field == "Name" {
 		return bad("name", "1 to 200 bytes of printable text without / and not beginning with _ or ending like [3]")
 	}
 	for _, f := range table {
 		switch {
-		case f.of != invalid.Field:
+		case f.of != refused.Field:
 		case f.flag != flagSchedule:
 			return bad("--"+f.flag, f.try)
 		default:

@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -156,7 +157,7 @@ func Explain(set cmdline.Settings, err error) error {
 	case errors.Is(err, admin.ErrNotFound):
 		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
 	}
-	return refused(err)
+	return Refused(err)
 }
 
 // unavailable says what to look at when no server answers.
@@ -173,30 +174,30 @@ func unavailable(set cmdline.Settings, err error) string {
 	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
 }
 
-// flags are those of the options of package admin, by the field in an *admin.InvalidError.
+// flags are those of the options of package admin, by the field in an *invalid.FieldError that is not of a job.
 var flags = map[string]string{
 	"Servers": cmdline.FlagZK, "ServerType": cmdline.FlagServerType, "Auth": cmdline.FlagAuthFile,
 	"Until": "until", "Missed": "missed", "By": "by", "Reason": "reason",
 }
 
-// refused puts an error about an option or a field into the words of the command line.
-func refused(err error) error {
-	invalid := new(admin.InvalidError)
-	if !errors.As(err, &invalid) {
+// Refused puts an error about an option or a field into the words of the command line.
+func Refused(err error) error {
+	refused := new(invalid.FieldError)
+	if !errors.As(err, &refused) || refused.Of == "job" {
 		return fields.Refused(err)
 	}
-	flag, ok := flags[invalid.Field]
+	flag, ok := flags[refused.Field]
 	if !ok {
 		return err
 	}
-	bad := cmdline.Usage("--%s %q: %w", flag, invalid.Value, invalid.Err)
+	bad := cmdline.Usage("--%s %q: %w", flag, refused.Value, refused.Err)
 	switch flag {
 	case cmdline.FlagZK:
 		return bad.Try("--%s host:port,host:port/chroot", flag)
 	case cmdline.FlagServerType:
 		return bad.Try("--%s NAME, the Config.ServerType of the application", flag)
 	case cmdline.FlagAuthFile: // its value is a secret
-		return cmdline.Usage("--%s: %w", flag, invalid.Err).Try("a file that holds user:password")
+		return cmdline.Usage("--%s: %w", flag, refused.Err).Try("a file that holds user:password")
 	}
 	return bad
 }

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -106,7 +107,7 @@ func (m *maker) zone(text string) string {
 func (m *maker) add(j job.Job, field string) {
 	j = j.Normal()
 	if err := j.Validate(); err != nil {
-		refused := new(job.FieldError)
+		refused := new(invalid.FieldError)
 		if errors.As(err, &refused) && refused.Field != "Schedule" {
 			field = strings.TrimSpace(field + " " + refused.Field)
 		}
