@@ -10,6 +10,12 @@ SHELL       := bash
 # Built from source by the go command, so there is nothing to install.
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# The workspace, go.work, hides a missing requirement, and raises for all modules what one requires. So it is on only for those beside the
+# library, which take the library from this clone by it.
+export GOWORK := off
+sql fencing shards monitoring runlog build-sql: export GOWORK := $(CURDIR)/go.work
+BESIDE := $(shell sed -n 's,^\t\./,,p' go.work)
+
 # What needs no server: all but integration/.
 UNIT := $$(go list ./... | grep -v '/integration')
 
@@ -37,7 +43,7 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 	sample/cluster.sh
 
 .PHONY: test
-test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring runlog integration ## everything: lint, unit tests with the race detector, integration, faults
+test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring runlog installed integration ## everything: lint, unit tests with the race detector, integration, faults
 
 # Chaos and a small bench wait most of the time, and are judged by what happens, not by how soon; the others are mostly in virtual
 # time. So they share the machine. What chaos and the bench print comes last.
@@ -49,7 +55,7 @@ race-beside-chaos:
 	code=0; wait "$$chaos" || code=$$?; cat "$$log"; exit "$$code"
 
 .PHONY: check
-check: format vet race golangci fencing shards deploy monitoring ## what test does without a server; for use before each commit
+check: format vet race golangci fencing shards deploy monitoring installed ## what test does without a server; for use before each commit
 
 # -vet=off: the target vet has seen the tests, too.
 .PHONY: quick
@@ -87,8 +93,18 @@ race: ## the tests that need no server with the race detector, and half of all r
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what each module links, by govulncheck; needs https://vuln.go.dev
 	failed=; for module in $$(git ls-files | grep 'go.mod$$' | xargs dirname); do \
-	(echo "$$module" && cd "$$module" && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || failed+=" $$module"; done; \
+	work=off; [[ " $(BESIDE) " != *" $$module "* ]] || work=$(CURDIR)/go.work; \
+	(echo "$$module" && cd "$$module" && GOWORK=$$work go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...) || failed+=" $$module"; done; \
 	[[ -z $$failed ]] || { echo "not known to be without vulnerabilities:$$failed"; exit 1; }
+
+# The go command tidies modules without the workspace. So those beside the library replace it meanwhile.
+.PHONY: tidy
+tidy: ## go.mod and go.sum of each module, after a change of what it imports
+	for module in $$(git ls-files | grep 'go.mod$$' | xargs dirname); do (echo "$$module"; cd "$$module"; \
+	if [[ " $(BESIDE) " == *" $$module "* ]]; then \
+		trap 'go mod edit -dropreplace github.com/swjobs/singleworker' EXIT; \
+		go mod edit -replace "github.com/swjobs/singleworker=$(CURDIR)"; fi; \
+	go mod tidy); done
 
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql
@@ -121,13 +137,18 @@ runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, und
 	integration/databases.sh install
 	cd cmd/swctl/swctl-sql && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
 
+# -count=1: the files of the clone are no inputs of the test. Only what the cache of modules lacks comes from the network.
+.PHONY: installed
+installed: ## go install of each command from a module proxy that has this clone, and a program with the library from there
+	go test -count=1 ./integration/install
+
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.
 .PHONY: integration
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
-	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos)$$')
+	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos|install)$$')
 
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.
 SHOTS ?=

@@ -96,6 +96,7 @@ func TestServersDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	exporter := filepath.Join(t.TempDir(), "swexporter")
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../singleworker/prom", "-o", exporter, "./cmd/swexporter")
+	build.Env = append(os.Environ(), "GOWORK=") // that of the clone, also if this module is tested without one
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build swexporter: %v\n%s", err, output)
 	}

@@ -22,5 +22,3 @@ require (
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
-
-replace github.com/swjobs/singleworker => ../..
