@@ -57,10 +57,10 @@ race-beside-chaos:
 .PHONY: check
 check: format vet race golangci fencing shards deploy monitoring installed ## what test does without a server; for use before each commit
 
-# -vet=off: the target vet has seen the tests, too.
+# -vet=off: the target vet has seen the tests, too. The small worlds are most of the work, and make check explores them.
 .PHONY: quick
-quick: format vet ## what check does in under a minute: without race detector, golangci-lint, samples, and nine of ten random scenarios
-	go test -vet=off $(UNIT)
+quick: format vet ## check without race detector, golangci-lint, samples, small worlds, and nine of ten random scenarios
+	go test -vet=off -skip '^TestExplore(Breaches|Order|Pausing)?$$' $(UNIT)
 
 .PHONY: lint
 lint: format vet golangci ## gofmt, go vet, golangci-lint
