@@ -9,6 +9,32 @@
 // Every descendant of the child inherits the variable and may be an instance, too. The
 // token alone therefore does not prove that a process has exited: Deregister asks its
 // caller about each instance.
+//
+// # Why a lease that is valid does no harm
+//
+// Rule (a) of package lease rests on the lease being over before the node goes. Here it may not
+// be, but its holder can no longer use it: a process that was waited for runs no handler. So
+// everything depends on certainty about three questions:
+//
+//   - Identity: a node is removed only if its host is guard's, if there is no process with its
+//     number, and if that number was the child's, which was waited for; or, on Linux, if no
+//     descendant of guard is left at all. Guard is their subreaper, or process 1, so an orphan
+//     cannot escape. Otherwise it says loudly that it removes nothing.
+//   - Child processes: the rest of the child's process group is killed before the node is removed,
+//     as at the end of a container. A process that left the group on purpose survives, as after
+//     any crash.
+//   - Incarnation: the next one's node has the same path, and versions count from 0. So every
+//     client that creates a node also writes its parent, in one transaction. Guard reads the
+//     parent's version with the list, and its transaction checks that and the node's version. An
+//     instance that may not write the parent, or is older than this rule, does not count, and no
+//     guard shares its token either.
+//
+// Requests in flight find the same state as if the process had died a moment later, or sooner. A
+// claim checks the version of alive and the heartbeat: before the takeover it is applied, and the
+// new owner finds an interrupted run; after it, it is refused. A heartbeat makes the takeover fail
+// once, or finds no node. An adoption names an incarnation that is gone. A join recreates the
+// node: then it takes the session timeout. While ZooKeeper is away, guard tries for a while, in a
+// session that is open from the start; after that the session timeout applies, as without guard.
 package guard
 
 import (

@@ -38,4 +38,15 @@
 //
 // If no instance lives, nobody tells anything. [Config.Pings] cover that: they tell a service such as healthchecks.io, which
 // raises an alarm when they stop.
+//
+// # How it works
+//
+// A latch elects the sender. Each write of the book checks the version of its head, which a new
+// sender writes first, and each message follows a write: so a deposed sender can record nothing,
+// and send only messages that are already in flight. The book is 64 nodes of 500 episodes each, so
+// 10,000 failing jobs with names and errors of any length stay below the 1 MB of a node. It has,
+// of each slot that ever failed, the numbers of the last failure that it took in: a new sender
+// resumes at the cursor, sees later events again, and drops those. Job.Notify is not in the book:
+// the sender reads all jobs once before it resumes. A first sender's cursor is the transaction
+// that created its record.
 package notify

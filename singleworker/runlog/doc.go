@@ -20,4 +20,18 @@
 //
 // Run it in one program, or in many: one that finds another at work waits until that has been silent. In an application, a
 // job with the schedule @always is a good place, because one instance runs it; outside, swctl runlog.
+//
+// A hole says from which numbers the log continues. Entries that have changed come first, by their
+// writes, then those that were added, so the position follows from the lines of the log alone,
+// also if a batch was written in part. After a restore a history is behind the position, or has
+// another entry under the same number, or adds a row of ticks that are accounted for. Then, and
+// only then, a reader looks into the store, from the newest entry back to the first that log and
+// history share. A run's key is its ID, and a row's its first tick. A restored history that has,
+// when it is read, forgotten exactly up to the number at which the log ends, cannot be told from
+// one that was not.
+//
+// Histories are watched when they are read. That costs a read of one node per claim, of seven per
+// result, and reading everything, 2 KB per job, when it begins. With 20 entries a reader may be
+// away for 20 runs of a job; 200 would cost up to 2.5 KB for each run and 150 MB of memory for
+// 10,000 jobs. Config.HistorySize is for groups of few jobs that run often.
 package runlog

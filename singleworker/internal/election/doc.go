@@ -86,4 +86,11 @@
 //     session owns it. Other nodes of ours are deleted.
 //   - CURATOR-724 (the path itself is gone): it is created again.
 //   - A node whose creation was not acknowledged is found by its uuid.
+//
+// # Tests
+//
+// A simulation in virtual time has kills, partitions, stalled processes, lost replies and servers
+// that lag behind; its judge reads the server's log, and it must find six planted breaches
+// (sim_test.go; -sim.all, -sim.seeds, -sim.base). Contenders in Java and Go meet on a real server,
+// where the judge is a lock of the kernel (integration/curator).
 package election

@@ -17,4 +17,48 @@
 // [Overdue]: every instance knows every schedule, so each is the others' dead man's switch. A tick
 // that nobody has accounted for in time is noticed by all and reported by the one that writes the
 // slot's alarm node first.
+//
+// # Complete ticks and jobs that are done
+//
+// A tick is complete when every shard's watermark has passed it and its last run has an outcome.
+// The keeper writes that to shards, in a transaction that checks that it still owns the first
+// slot, and then reports it to Hooks.OnTickComplete: once, or not at all if it dies or loses the
+// slot at that moment. Ticks that no shard has run are not reported. A lost reply has the record
+// read again, and the next keeper continues from it. New shards begin, and slots of former shards
+// lose their history, at the layout's beginning. Ticks that were due during a reshard are late by
+// as long as the last run took. While a run to be repeated waits for the end of a pause, the
+// change waits, too. BeforeTick belongs to the layout, like the number of shards: when it changes,
+// all shards finish the ticks that any of them has claimed as it was. A job that becomes divided,
+// or undivided, changes the same way.
+//
+// A one-shot is done when all its slots are settled, as for resharding. The keeper writes done to
+// the spec in a transaction that checks that it owns the slot and that the tick records are as
+// they were read, and sets each requests node at the version at which it had no children. A
+// request sets that node as well, and checks the spec's version: of the two, one is refused and
+// reads again. Done names the time since which its schedule holds, so a later schedule makes it
+// history. Each instance has a rank for the removal, by a hash, and waits a session timeout longer
+// than the one before it. It creates an ephemeral node below the first tick, whose creation is the
+// time by ZooKeeper's clock, and deletes all nodes in one transaction that checks the spec's
+// version, unless a request waits. A request that waits was made by a client of an older version:
+// then the job is opened instead.
+//
+// # Overdue ticks
+//
+// Two live instances watch each job: the first by a hash of their IDs and the job's name. When one
+// is gone, or its clock is wrong, the next in order takes its place. A watcher reads the tick
+// record when the next tick could be overdue, by AlarmAfter, and then at most once per AlarmAfter,
+// at a sync. A run in progress at a live owner excuses the job, and so does a pause. An owner
+// whose last tick is foreign to the watcher has until the tick after the missing one. For slots of
+// a job on every instance, a new instance has AlarmAfter first. The alarm is written by
+// compare-and-set at the versions of the spec and of the record that were judged; the one that
+// succeeds logs an error and calls OnTickMissed. A tick record that cannot be read accounts for no
+// tick after it was written, an unreadable spec raises an alarm after a minute, and one of a newer
+// schema when no live instance reads it. The cost is two reads per job and tick or AlarmAfter,
+// whichever is longer, and four more during a run, however many instances there are: with 1,000
+// jobs that run each minute, at most 100 reads/s of the 19,000/s that one server answers.
+//
+// A watcher that finds a spec or a tick record written more than MaxClockOffset ahead of the
+// group's time writes, at the version that it read, that it was written now. The owner reads such
+// a record again at each sync. A tick record that was emptied manually at that time is left alone,
+// because its watermark is unknown.
 package keeper

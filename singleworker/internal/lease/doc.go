@@ -102,4 +102,42 @@
 // the instances, of the square of the number of slots divided by the instance's weight. A move reduces
 // the sum of its group, or keeps it and reduces the sum over all slots. The only slot of a group counts
 // as having no group.
+//
+// # Heartbeats
+//
+// A claim is the first heartbeat of its run: it writes the heartbeat in its transaction, whatever
+// H is, since V shows that nobody has taken the slot, and the lease counts from before it was
+// sent. While the run is in progress, heartbeats follow four times per session timeout. The slots
+// without a run have one in turn, so that each has one every minute (Config.HeartbeatPeriod): for
+// people, for the published sample, and to notice that a slot was taken although no watch has said
+// so. A claim that is sent before the instance's node exists renews nothing: until then others may
+// take the slot by (a), however recent its heartbeat is. The explorer found that.
+//
+// The sign of life is read together with the slot that is to be taken, after that was found
+// silent. Only if the owner comes back between that reading and the take do idle slots change
+// hands in vain. Where the sign is missing, the heartbeat alone counts.
+//
+// A leap of the wall clock by more than 100 ms is noticed within 750 ms, so the runs of a machine
+// that was suspended end within a second.
+//
+// # Shares and offers
+//
+// The fair share of an instance is the sum, over the jobs that it can run, of its weight divided
+// by the weights of all open instances that can. An instance takes up to MaxSlots. A slot that was
+// offered and not taken passes to the next instance, too. While the sign of life of the one before
+// is no older than 3/8 of a session timeout, that one is only late: when thousands of slots are
+// taken at once all are late, and a slot that another takes in its place has to move back.
+//
+// An offer is taken without a look at the rest of the group: nobody owns the slot, nobody's
+// heartbeat is there, and the version proves that this still holds. So a hand-over takes the
+// write, the watch event, one reading and the adoption. Up to 500 offers travel in one
+// transaction. With weights, a slot moves if its owner without half of it has more by weight than
+// the other with half of it. A running job never moves, nor one whose tick is near. Slots that
+// others would give do not count, because they may be running there. An owner that is silent is
+// not given back the slot that is taken from it.
+//
+// The slot of a job that always runs is never idle. [Evict] has the runner end its context and
+// begin no run for a second; when the result is recorded the slot moves as any idle one. The
+// balance prefers idle slots, ends a run only for a move that it would make of an idle one, and
+// each run at most once. Moves need a difference of two, so none is undone.
 package lease

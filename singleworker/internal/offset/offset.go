@@ -7,6 +7,10 @@
 // Between measurements the interval grows by the rate at which clocks drift apart, and when this instance's wall and
 // monotonic clocks disagree, by that difference: the wall clock was set, or the machine suspended, and only the
 // next measurement tells which. (If both happened in between, it may look like neither.)
+//
+// Clocks are taken to drift by up to 500 ppm. An instance whose wall and monotonic clocks disagree
+// makes a write for the sake of the time in its answer: it sets _handlers, which nobody watches.
+// One that owns nothing does so once in 60 sync periods.
 package offset
 
 import "time"

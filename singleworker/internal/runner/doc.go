@@ -17,4 +17,16 @@
 // and a decision that could not be written is made again.
 //
 // A tick is the scheduled time, never the time at which the alarm went off.
+//
+// A limit on runs in progress (Config.MaxRunning) is kept by the instance alone. A decision that
+// would open a run beyond it is not written, and the job waits in line until a run has ended; then
+// the decision is made again. So a tick that waits is unclaimed, and a deputy that has room takes
+// the slot. One that has none relieves nobody.
+//
+// Claims are not made before the tick: a crash would cost the session for jobs that have not
+// begun, as it does for those that run. gocron's pace, some 20 µs per alarm, delays nobody. A run
+// whose handler was not called because the instance stops or drains is not_begun: the next owner
+// repeats it as the same attempt, whatever the policy says. The runner reads the history when a
+// run has taken a minute, or Job.HungAfter, and calls OnRunHung at the time that ticks.HangsFrom
+// gives.
 package runner

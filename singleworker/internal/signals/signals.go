@@ -3,6 +3,26 @@
 // A watch on each record tells of everything, and costs the server one for each record and instance. Of what seldom changes, only
 // a few nodes are watched instead, each for many records: who changes one of these sets that node as well, whatever its version,
 // with the name of what has changed. So the event, and the node's data, come no later than the change can be read.
+//
+// The jobs are divided among 64 signals. An instance that hears of one reads it and watches it
+// again. If its version is the next one and it names a job, that job alone is read; if a version
+// was skipped, all jobs of the signal are, in bulk, where a spec of a known version is not parsed
+// again. While many jobs change at once that happens all the time, so after the first reading of
+// all of them the next one comes a sync period later. Signals are read before the jobs, when an
+// instance joins and after each reconnect, so that no change falls between.
+//
+// Requests set _asked/{incarnation} of the slot's owner and of its first deputy, with the slot's
+// name, so that two instances read them. The client works out the first deputy (package
+// preference), and may be wrong about an instance that has just joined, or has no room. A new
+// owner reads the requests when it has the slot, as does an instance that becomes the first
+// deputy. Otherwise a request that a dead owner alone knows of waits until the slot changes hands,
+// or the first deputy reads all such requests, within 60 sync periods.
+//
+// A signal that may not be set, or made, is left out of the transaction, and one that may not be
+// read has its jobs read once in a sync period. The owner finds an unsignaled change at its next
+// claim, a deputy when it would relieve the owner, and each instance within 60 sync periods. Of a
+// job that is deleted and made again manually at once, with a spec of the same version, the watch
+// on its owner record reports.
 package signals
 
 import (

@@ -58,4 +58,32 @@
 //
 // A request that says something else than a run now (a tick that is past) has another schema or another kind, and never merely
 // one more field: an owner that does not know it would run now. It ignores a request that it cannot read, and leaves it.
+//
+// # Records that cannot be read
+//
+// A missing node is created by the instance that runs the job: the published sample creates fewer
+// nodes. A node that cannot be read (it has no record, a newer schema, or access is denied) makes
+// the job invalid. Nobody runs it, each instance that reads it logs the path once, swctl show
+// names the node, and nothing is written over it. swctl repair says what is lost, asks, and
+// rewrites the nodes at the versions that it has shown. Exempt are owner records, which then name
+// nobody, since versions decide who owns a slot and the sample writes other data there; requests,
+// which are ignored; and the notes of package notify, of which a new one begins. A node with a
+// name that no job can have is not run, and one below _instances that no session holds is not an
+// instance. A reading that is refused, although nothing has changed, is made again after a sync
+// period.
+//
+// # Histories
+//
+// It takes six nodes, of which a result writes one: ZooKeeper logs a node as a whole, and 20
+// entries for each run would be most of the cost of a run. A page is full with a fifth of
+// Config.HistorySize, or 13 KiB, and the one with the oldest entries is emptied for the next.
+// Fields that the entries of a page share, their owner and token, are said once; times are
+// differences, and usual values are left out. Pages read in one request are of one moment.
+// Otherwise each is as recent as the tick record that was read before it, and a reader that must
+// know compares them and reads again. Each write raises rev and writes the tick record with it.
+// Each entry has a number, which never changes, and the rev of the write that last changed it; the
+// history keeps the highest rev of a forgotten entry. A reader up to a rev learns what is new, and
+// whether something is missing, by two comparisons: [History.Since]. After a restore a history is
+// behind a reader, which Since says, too. A history that somebody emptied continues from there,
+// with the earlier entries as forgotten.
 package zkrec
