@@ -51,10 +51,18 @@ func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, error) {
 	return c.get(ctx, path, true)
 }
 
+// full is a path with the chroot, which has the root for "/".
+func (c *Conn) full(path string) string {
+	if path == "/" && c.chroot != "" {
+		return c.chroot
+	}
+	return c.chroot + path
+}
+
 func (c *Conn) get(ctx context.Context, path string, watched bool) ([]byte, Stat, error) {
 	var data []byte
 	var stat *zk.Stat
-	full := c.chroot + path
+	full := c.full(path)
 	err := c.call(ctx, "get", path, func(s *session) (err error) {
 		err = s.watching(watch{full, false}, watched, func(set bool) error {
 			if set {
@@ -85,7 +93,7 @@ func (c *Conn) ChildrenW(ctx context.Context, path string) ([]string, Stat, erro
 func (c *Conn) children(ctx context.Context, path string, watched bool) ([]string, Stat, error) {
 	var names []string
 	var stat *zk.Stat
-	full := c.chroot + path
+	full := c.full(path)
 	err := c.call(ctx, opNameChildren, path, func(s *session) (err error) {
 		err = s.watching(watch{full, true}, watched, func(set bool) error {
 			if set {

@@ -345,6 +345,9 @@ func TestChildren(t *testing.T) {
 		if !slices.Equal(names, []string{"x", "y"}) || stat.Version != 4 || stat.NumChildren != 2 || err != nil {
 			t.Errorf("Children = %q, %+v, %v; want x and y", names, stat, err)
 		}
+		if names, _, err := conn.Children(t.Context(), "/"); !slices.Equal(names, []string{"a"}) || err != nil {
+			t.Errorf("below the chroot: %q, %v; want a", names, err)
+		}
 	})
 }
 
