@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// The process that calls BeforeTick dies in the call: another one calls it again for that tick, and no shard has begun before.
+// The process that calls BeforeTick dies in the call: another one calls it again for that tick, and
+// no shard has begun before.
 func TestBeforeTickWhoseProcessDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

@@ -47,12 +47,13 @@ type cluster struct {
 	instances []*instance
 	children  []*child
 
-	// The server's data was replaced by what it was at one time, zero if it was emptied, at another time.
+	// The server's data was replaced by what it was at one time, zero if it was emptied, at another
+	// time.
 	restoredTo, restoredAt time.Time
 }
 
-// attempts numbers the runs of each test: with -count, a test must find no nodes of its previous run on the
-// shared server. The clusters of one test have the same group.
+// attempts numbers the runs of each test: with -count, a test must find no nodes of its previous
+// run on the shared server. The clusters of one test have the same group.
 var (
 	attempts sync.Map // by *testing.T
 	attempt  atomic.Int64
@@ -64,8 +65,8 @@ func groupOf(t *testing.T) string {
 	return fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "."), n)
 }
 
-// newCluster returns a group without instances. At the end of the test it stops all instances and checks
-// the invariants.
+// newCluster returns a group without instances. At the end of the test it stops all instances and
+// checks the invariants.
 func newCluster(t *testing.T, server *zkserver.Server) *cluster {
 	t.Helper()
 	return newClusterAt(t, server, "", "")
@@ -138,8 +139,8 @@ type instance struct {
 	taken bool  // err was looked at
 }
 
-// steady describes an instance that keeps its jobs until it hands them over or dies. On a busy machine, others take jobs whose ticks
-// come late, and short sessions expire.
+// steady describes an instance that keeps its jobs until it hands them over or dies. On a busy
+// machine, others take jobs whose ticks come late, and short sessions expire.
 func steady() options {
 	return options{Claim: singleworker.NoTakeovers, Session: singleworker.DefaultSessionTimeout, Sync: syncPeriod}
 }
@@ -215,8 +216,8 @@ func (c *cluster) wait(i *instance) error {
 	}
 }
 
-// stopAll stops all running instances. If the test has not checked an instance's Run error, it must be
-// nil.
+// stopAll stops all running instances. If the test has not checked an instance's Run error, it must
+// be nil.
 func (c *cluster) stopAll() {
 	for _, i := range c.instances {
 		i.leave()
@@ -379,7 +380,8 @@ func (c *cluster) awaitEven(jobs, instances int) {
 	})
 }
 
-// awaitRest waits until the jobs are even, and none has changed hands for three sync periods. It returns when the last one did.
+// awaitRest waits until the jobs are even, and none has changed hands for three sync periods. It
+// returns when the last one did.
 func (c *cluster) awaitRest(jobs, instances int) (last time.Time) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%d jobs to stay with %d instances", jobs, instances), func() error {

@@ -89,8 +89,8 @@ func TestManyInstancesDeclareConcurrently(t *testing.T) {
 	}
 }
 
-// A job record written by a newer release, which this one cannot read, is not changed and does not prevent
-// instances from starting.
+// A job record written by a newer release, which this one cannot read, is not changed and does not
+// prevent instances from starting.
 func TestDeclarationOverNewerRecord(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

@@ -106,8 +106,8 @@ func testLostConnection(t *testing.T, lose func(*zkserver.Proxy)) {
 	}
 }
 
-// submitHeldOn submits two jobs with long runs, "held" and "other", waits until each of the instances runs
-// one, and returns the first instance's job.
+// submitHeldOn submits two jobs with long runs, "held" and "other", waits until each of the
+// instances runs one, and returns the first instance's job.
 func submitHeldOn(c *cluster, first, second string) string {
 	c.t.Helper()
 	c.submit("held", hold)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whatever someone writes manually into the records, swctl works. A job with records that cannot be read
-// waits until it is repaired; with any others it continues.
+// Whatever someone writes manually into the records, swctl works. A job with records that cannot be
+// read waits until it is repaired; with any others it continues.
 func TestGarbageInTheRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

@@ -11,7 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// elasticJobs is a namespace as ElasticJob 3 leaves it: the class in the job's node, YAML in config.
+// elasticJobs is a namespace as ElasticJob 3 leaves it: the class in the job's node, YAML in
+// config.
 var elasticJobs = map[string][2]string{
 	"orders": {"work", `cron: 0 30 3 * * ?
 disabled: false
@@ -34,7 +35,8 @@ timeZone: GMT+8:00
 	"odd":    {"work", "cron: !expression 0 0 12 ? * 2\njobName: odd\nshardingTotalCount: 1\n"},
 }
 
-// The jobs of a namespace become files; submitted, they are owned and run at the times that ElasticJob would run them.
+// The jobs of a namespace become files; submitted, they are owned and run at the times that
+// ElasticJob would run them.
 func TestImportElasticJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -99,7 +101,8 @@ func TestImportElasticJob(t *testing.T) {
 	}
 }
 
-// Before the first instance joins, the sample's jobs get the time zone that its machines had: as MIGRATE.md has it.
+// Before the first instance joins, the sample's jobs get the time zone that its machines had: as
+// MIGRATE.md has it.
 func TestSampleJobsAreSetBeforeTheFirstInstance(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, sharedServer.get(t), "/sample-"+groupOf(t), "", "_-default-_")

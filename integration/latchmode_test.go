@@ -22,8 +22,8 @@ func (c *cluster) awaitLeader(sid string, jobs int) {
 	})
 }
 
-// In latch mode one instance runs everything. When it is killed or stopped, the next in the queue takes
-// over. c.check checks that no tick runs twice.
+// In latch mode one instance runs everything. When it is killed or stopped, the next in the queue
+// takes over. c.check checks that no tick runs twice.
 func TestLatchMode(t *testing.T) { //nolint:paralleltest // it measures
 	const jobs = 9
 	c := newCluster(t, sharedServer.get(t))

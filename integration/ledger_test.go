@@ -114,9 +114,9 @@ func runsOf(entries []entry) []run {
 	return runs
 }
 
-// violations returns the findings of package audit. A run whose process was killed or suspended counts up
-// to that moment: no lease can stop a process that the kernel has suspended. So does a run whose session
-// was closed on the server while its lease lasted. A manual run is not at a tick.
+// violations returns the findings of package audit. A run whose process was killed or suspended
+// counts up to that moment: no lease can stop a process that the kernel has suspended. So does a
+// run whose session was closed on the server while its lease lasted. A manual run is not at a tick.
 func violations(entries []entry) (found []string) {
 	var evidence []audit.Run
 	for _, r := range runsOf(entries) {

@@ -50,8 +50,8 @@ func isFlagGiven(name string) (given bool) {
 	return given
 }
 
-// leakedGoroutines describes the goroutines, besides the calling one, that run code of this module or of
-// the ZooKeeper client. It waits for those that are about to end.
+// leakedGoroutines describes the goroutines, besides the calling one, that run code of this module
+// or of the ZooKeeper client. It waits for those that are about to end.
 func leakedGoroutines() (leaked string) {
 	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

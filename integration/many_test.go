@@ -39,8 +39,9 @@ func TestTwoHundredJobsOnSixInstances(t *testing.T) {
 		slowest = max(slowest, first.At.Sub(at))
 	}
 	t.Logf("FIGURE cut off to all %d jobs run elsewhere: %v; %d moves", len(lost), slowest.Round(time.Millisecond), moves)
-	// Ideally as many moves as slots were lost. But each slot is taken by its deputy first, and balanced then; on a busy machine
-	// a deputy relieves owners that are well, too. internal/lease tests the exact count.
+	// Ideally as many moves as slots were lost. But each slot is taken by its deputy first, and
+	// balanced then; on a busy machine a deputy relieves owners that are well, too. internal/lease
+	// tests the exact count.
 	if moves > jobs {
 		t.Errorf("%d moves after one instance was cut off, %d are enough", moves, len(lost))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// A tick that is due while its job has no owner runs at once at the takeover: a job that runs every ten
-// seconds would otherwise wait for up to ten more.
+// A tick that is due while its job has no owner runs at once at the takeover: a job that runs every
+// ten seconds would otherwise wait for up to ten more.
 func TestMissedTickIsRunAtTakeover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -105,7 +105,8 @@ func TestWholeGroupOutage(t *testing.T) {
 	}
 }
 
-// Depending on the job's policy, the run of a killed process is retried as a second attempt, or skipped.
+// Depending on the job's policy, the run of a killed process is retried as a second attempt, or
+// skipped.
 func TestInterruptedRunIsRetried(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

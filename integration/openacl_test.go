@@ -59,8 +59,8 @@ func TestRootOfAStrangerIsRefused(t *testing.T) {
 	}
 }
 
-// ZooKeeper knows a client with a certificate by that, too, and "auth" in an ACL means all that it knows a client by. Who has the
-// certificate needs the password nevertheless.
+// ZooKeeper knows a client with a certificate by that, too, and "auth" in an ACL means all that it
+// knows a client by. Who has the certificate needs the password nevertheless.
 func TestCertificateIsNoPassword(t *testing.T) {
 	t.Parallel()
 	pair := newKeyPair(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Bulk requests, which the ZooKeeper client does not know, on a real server: its own test in the package that makes
-// them, which users do not see.
+// Bulk requests, which the ZooKeeper client does not know, on a real server: its own test in the
+// package that makes them, which users do not see.
 func TestReadManyOnARealServer(t *testing.T) {
 	t.Parallel()
 	server := sharedServer.get(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Six instances with sixty jobs that tick every second are restarted one after the other, as in a rolling
-// deploy: no tick is lost or runs twice. An audit of the server's log says so, too.
+// Six instances with sixty jobs that tick every second are restarted one after the other, as in a
+// rolling deploy: no tick is lost or runs twice. An audit of the server's log says so, too.
 func TestRollingRestart(t *testing.T) { //nolint:paralleltest // it measures
 	const jobs, size = 60, 6
 	c := newCluster(t, sharedServer.get(t))

@@ -56,7 +56,8 @@ func (c *cluster) logged(dir string) (lines []runlog.Entry) {
 	return lines
 }
 
-// Jobs run while readers of the run log come and are killed in the middle of their work: every run is in the files, once.
+// Jobs run while readers of the run log come and are killed in the middle of their work: every run
+// is in the files, once.
 func TestRunLogOfReadersThatAreKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -123,8 +124,9 @@ func TestRunLogOfReadersThatAreKilled(t *testing.T) {
 	}
 }
 
-// compareLog names the runs without a line, and what else is wrong with the lines. A run that was interrupted may have another line with
-// its late result, or may have been interrupted before its handler was called.
+// compareLog names the runs without a line, and what else is wrong with the lines. A run that was
+// interrupted may have another line with its late result, or may have been interrupted before its
+// handler was called.
 func (c *cluster) compareLog(lines []runlog.Entry) (missing, others []string) {
 	c.t.Helper()
 	seen, ran := make(map[string]bool), make(map[string]bool)

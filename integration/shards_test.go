@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// shardOwners counts the shards that each instance owns; there must be n, and no resharding in progress.
+// shardOwners counts the shards that each instance owns; there must be n, and no resharding in
+// progress.
 func (c *cluster) shardOwners(job string, shards int) (map[string]int, error) {
 	ctx, cancel := contextFor(c.t, patience)
 	defer cancel()
@@ -43,9 +44,9 @@ func (c *cluster) awaitShards(job string, shards, instances int) {
 	})
 }
 
-// A job with shards on three processes: the shards spread, one process is killed, and the job is resharded
-// up and down during runs. Every tick runs with one number of shards, in all of them, and is reported once
-// when they are done.
+// A job with shards on three processes: the shards spread, one process is killed, and the job is
+// resharded up and down during runs. Every tick runs with one number of shards, in all of them, and
+// is reported once when they are done.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))
@@ -92,8 +93,8 @@ func TestShards(t *testing.T) {
 	wholeTicks(t, c.entries())
 }
 
-// wholeTicks checks that each tick ran with one number of shards, that runs with different numbers did not
-// overlap, and that a tick was reported at most once, after each shard had run it.
+// wholeTicks checks that each tick ran with one number of shards, that runs with different numbers
+// did not overlap, and that a tick was reported at most once, after each shard had run it.
 func wholeTicks(t *testing.T, entries []entry) {
 	t.Helper()
 	numbers := make(map[int64]int)

@@ -116,9 +116,9 @@ func TestCancelAndResubmitInQuickSuccession(t *testing.T) {
 	}
 }
 
-// A disconnected owner cannot be notified that its job was canceled: its run continues until its lease
-// ends, concurrently with runs of the job that was submitted in its place. That is another job with the
-// same name and larger tokens.
+// A disconnected owner cannot be notified that its job was canceled: its run continues until its
+// lease ends, concurrently with runs of the job that was submitted in its place. That is another
+// job with the same name and larger tokens.
 func TestResubmitWhileOwnerIsDisconnected(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

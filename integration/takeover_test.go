@@ -124,10 +124,11 @@ func TestTerminatedProcessHandsOver(t *testing.T) {
 	}
 }
 
-// Two owners that learn of a change some milliseconds apart compute different moves: of two instances that join, the first may be
-// offered too much, and gives some back. How many jobs that concerns depends on who reads what when; what always holds is that it comes
-// to rest, and soon enough for each change to move no more jobs than there are. Owners that pass jobs to and fro move more within a
-// second, or never rest.
+// Two owners that learn of a change some milliseconds apart compute different moves: of two
+// instances that join, the first may be offered too much, and gives some back. How many jobs that
+// concerns depends on who reads what when; what always holds is that it comes to rest, and soon
+// enough for each change to move no more jobs than there are. Owners that pass jobs to and fro move
+// more within a second, or never rest.
 func TestJoinAndLeaveRebalance(t *testing.T) {
 	t.Parallel()
 	const jobs = 12
@@ -201,8 +202,8 @@ func TestSameIDAfterKillWaitsForOldSession(t *testing.T) {
 	c.must(second.terminate())
 }
 
-// A server that joins the others again has the session of a dead instance renewed that began while it was away. The next process of
-// that instance waits for it nevertheless.
+// A server that joins the others again has the session of a dead instance renewed that began while
+// it was away. The next process of that instance waits for it nevertheless.
 func TestSameIDAfterKillWhileAServerJoinsAgain(t *testing.T) {
 	t.Parallel()
 	const session = 8 * time.Second

@@ -163,8 +163,9 @@ func (c *cluster) awaitBook(conn *zk.Conn, text string) {
 	})
 }
 
-// The sender is killed when it has recorded a failure and not told it, and its heir when it has told it: everything is told, and
-// nothing again of which the target has confirmed and the sender recorded the delivery. Only the jobs name the target.
+// The sender is killed when it has recorded a failure and not told it, and its heir when it has
+// told it: everything is told, and nothing again of which the target has confirmed and the sender
+// recorded the delivery. Only the jobs name the target.
 func TestNotificationsOfSendersThatAreKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sharedServer.get(t))

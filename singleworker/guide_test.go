@@ -116,7 +116,7 @@ func _(m *singleworker.Manager) {
 	http.Handle("/readyz", health.Handler(m))
 }
 
-func notify(string, string, string) {}
+func tellTeam(string, string, string) {}
 
 func _(ctx context.Context, client *admin.Client) error {
 	for ev, err := range client.Watch(ctx, admin.WatchOptions{}) {
@@ -124,7 +124,7 @@ func _(ctx context.Context, client *admin.Client) error {
 			return err // only when ctx is done, or access is denied: it outlives lost connections and sessions
 		}
 		if ev.Kind == admin.EventRunEnded && !ev.Entry.OK() {
-			notify(ev.Job, ev.Entry.State, ev.Entry.Error)
+			tellTeam(ev.Job, ev.Entry.State, ev.Entry.Error) // yours
 		}
 	}
 	return nil

@@ -10,8 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// bareClaims returns how many claims a second ZooKeeper takes from one connection that does nothing else. A claim is as the
-// library's: two checks and two writes, 500 to a transaction, with several transactions under way.
+// bareClaims returns how many claims a second ZooKeeper takes from one connection that does nothing
+// else. A claim is as the library's: two checks and two writes, 500 to a transaction, with several
+// transactions under way.
 func (b *bench) bareClaims(addr string) float64 {
 	b.t.Helper()
 	const together, underWay = 500, 4

@@ -138,7 +138,8 @@ func (b *bench) wants(rows ...string) bool { return slices.Contains(b.sizes(rows
 
 func (b *bench) program(name string) string { return filepath.Join(b.programs, name) }
 
-// TestBench measures what is asked for and prints it. It fails if something cannot be measured, not if it is slow.
+// TestBench measures what is asked for and prints it. It fails if something cannot be measured, not
+// if it is slow.
 func TestBench(t *testing.T) {
 	if useMemory() {
 		t.Setenv("TMPDIR", memory)
@@ -206,7 +207,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// largeSession is the session timeout of a group with so many jobs that its server needs seconds to begin.
+// largeSession is the session timeout of a group with so many jobs that its server needs seconds to
+// begin.
 const largeSession = 10 * time.Second
 
 // memory is where tmpfs is on Linux.

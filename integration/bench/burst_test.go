@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// burst measures a group whose jobs are all due in the same second, several times in a row, on a server that has been used before.
-// The row is of that name; claims go with that of ticks.
+// burst measures a group whose jobs are all due in the same second, several times in a row, on a
+// server that has been used before. The row is of that name; claims go with that of ticks.
 func (b *bench) burst(name string) {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))

@@ -134,8 +134,8 @@ func (r *results) costs(t *testing.T, p plan) {
 	_ = table.Flush()
 }
 
-// cost returns the cells of a figure, and of each part of it; none if it was not measured. A figure with a remark meets no goal: the remark
-// stands there.
+// cost returns the cells of a figure, and of each part of it; none if it was not measured. A figure
+// with a remark meets no goal: the remark stands there.
 func (r *results) cost(c cost, to target) (rows [][]string) {
 	value, ok := r.median(to.of(c.line), c.unit)
 	if !ok {

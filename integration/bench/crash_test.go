@@ -9,8 +9,8 @@ import (
 // secondly is a schedule by which each job is due every second.
 const secondly = "* * * * * ?"
 
-// watchCrash is for how many seconds after its end the jobs of an instance are watched: for as long as its session may last,
-// with the longest one that is measured.
+// watchCrash is for how many seconds after its end the jobs of an instance are watched: for as long
+// as its session may last, with the longest one that is measured.
 const watchCrash = 3
 
 // Ways in which an instance ends, as far as its jobs are concerned.
@@ -18,7 +18,8 @@ func killed(p *process)  { p.signal(syscall.SIGKILL) }
 func stopped(p *process) { p.signal(syscall.SIGSTOP) }
 func cut(p *process)     { p.proxy.Stall() } // nothing arrives any more, and no connection breaks
 
-// crash measures what the end of an instance costs its jobs, which are due every second and idle when it comes.
+// crash measures what the end of an instance costs its jobs, which are due every second and idle
+// when it comes.
 func (b *bench) crash(name string, end func(*process)) {
 	b.t.Helper()
 	g := newGroup(b, secondly)
@@ -82,7 +83,8 @@ func (b *bench) crash(name string, end func(*process)) {
 // sleepToHalf sleeps until nothing is due, nor likely to be in progress.
 func sleepToHalf() { time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(3 * time.Second / 2))) }
 
-// victim takes the instance that owns most out of the group, and returns it with its last run of each job.
+// victim takes the instance that owns most out of the group, and returns it with its last run of
+// each job.
 func (g *group) victim() (most *process, last map[string]Ran) {
 	g.t.Helper()
 	most = slices.MaxFunc(g.live, func(a, b *process) int { return int(a.owned.Load() - b.owned.Load()) })

@@ -1,6 +1,8 @@
-// Package bench measures groups of real processes on a real ZooKeeper: what they cost at rest and while jobs run, starts, joins, stops and
-// deaths, ticks that are due in the same second or cannot be claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a rival, it is
-// measured in the same run: transactions without anything around them, and gocron alone.
+// Package bench measures groups of real processes on a real ZooKeeper: what they cost at rest and
+// while jobs run, starts, joins, stops and deaths, ticks that are due in the same second or cannot
+// be claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a
+// rival, it is measured in the same run: transactions without anything around them, and gocron
+// alone.
 //
 //	make bench-cluster                               everything; takes most of two hours
 //	make bench-cluster ROWS=rest,start SIZES=100x6   two rows of one group of 100 jobs and 6 instances
@@ -10,13 +12,15 @@
 //
 // As an ordinary test, it measures a small group, so that every row keeps working.
 //
-// The table of costs (cost_test.go) is one list: which figure of which row and group, what it counts, what it should be, and what it stands beside. The
-// figures of gocron with redis and of River are those that package compare has just measured, with kills and lateness. A goal that
-// is missed fails no test.
+// The table of costs (cost_test.go) is one list: which figure of which row and group, what it
+// counts, what it should be, and what it stands beside. The figures of gocron with redis and of
+// River are those that package compare has just measured, with kills and lateness. A goal that is
+// missed fails no test.
 //
-// The server is ZooKeeper as integration/zookeeper.sh runs it, with its data on tmpfs if /dev/shm is writable. Each
-// instance is a process (package instance), started before the measurement, which counts what it owns and
-// what it runs. A time ends when the test has read the last count that was waited for.
+// The server is ZooKeeper as integration/zookeeper.sh runs it, with its data on tmpfs if /dev/shm
+// is writable. Each instance is a process (package instance), started before the measurement, which
+// counts what it owns and what it runs. A time ends when the test has read the last count that was
+// waited for.
 //
 //   - Requests, events and bytes that are sent are the server's own counters (mntr). Requests include pings, which the instances count, too; bytes that
 //     are sent do not include the answers to pings, of 20 bytes each.

@@ -90,7 +90,8 @@ func (g *group) add(n int) time.Time {
 	return now
 }
 
-// remove ends the instance that owns most, and returns when the signal was sent, and when it had last sent anything to the server.
+// remove ends the instance that owns most, and returns when the signal was sent, and when it had
+// last sent anything to the server.
 func (g *group) remove(sig syscall.Signal) (begun, heard time.Time) {
 	g.t.Helper()
 	most := slices.MaxFunc(g.live, func(a, b *process) int { return int(a.owned.Load() - b.owned.Load()) })
@@ -123,8 +124,9 @@ func (g *group) balanced() bool {
 	return sum == g.Jobs && counts[len(counts)-1]-counts[0] <= 1
 }
 
-// await waits until ok, and for a moment longer because a slot on its way from one to another may be counted
-// twice. It returns how long it took since begun, and false if it took longer than the limit.
+// await waits until ok, and for a moment longer because a slot on its way from one to another may
+// be counted twice. It returns how long it took since begun, and false if it took longer than the
+// limit.
 func (g *group) await(begun time.Time, ok func() bool) (took time.Duration, within bool) {
 	const hold = 300 * time.Millisecond
 	limit := time.NewTimer(time.Until(begun.Add(g.limit)))
@@ -147,7 +149,8 @@ func (g *group) await(begun time.Time, ok func() bool) (took time.Duration, with
 	}
 }
 
-// awaitRest waits until no slot has changed hands for a while, at most for the limit, and returns when the last one has.
+// awaitRest waits until no slot has changed hands for a while, at most for the limit, and returns
+// when the last one has.
 func (g *group) awaitRest(last time.Time) time.Time {
 	limit := time.After(g.limit)
 	for {
@@ -191,7 +194,8 @@ func (g *group) spent() (s spent, all Report) {
 	return s, all
 }
 
-// requests returns how many requests the server has received, with pings and with those of the test.
+// requests returns how many requests the server has received, with pings and with those of the
+// test.
 func (g *group) requests() int64 {
 	g.t.Helper()
 	return g.server.Counters().Received

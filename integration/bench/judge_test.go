@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Of two jobs with two ticks each, one run is late, one is run twice and a third time after an interruption, one is in the
-// history, and nothing is known of the last. A third job's first attempts were cut off before they began.
+// Of two jobs with two ticks each, one run is late, one is run twice and a third time after an
+// interruption, one is in the history, and nothing is known of the last. A third job's first
+// attempts were cut off before they began.
 func TestJudge(t *testing.T) {
 	first := time.Unix(1000, 0)
 	const period = 20 * time.Second

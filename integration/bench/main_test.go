@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
-// rivalEnv is set in a process that is to be gocron alone: the number of its jobs, and the period of their ticks.
+// rivalEnv is set in a process that is to be gocron alone: the number of its jobs, and the period
+// of their ticks.
 const rivalEnv = "SINGLEWORKER_BENCH_RIVAL"
 
 func TestMain(m *testing.M) {
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(zkserver.Main(m.Run))
 }
 
-// startRival starts gocron alone with jobs of that period, or, if that is longer than a minute, with jobs that are
-// not due.
+// startRival starts gocron alone with jobs of that period, or, if that is longer than a minute,
+// with jobs that are not due.
 func startRival(t *testing.T, jobs int, period time.Duration) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // ourselves

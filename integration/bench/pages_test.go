@@ -19,8 +19,9 @@ import (
 // refresh is how often the script of a page reads it again when nothing happens.
 const refresh = 15 * time.Second
 
-// pages measures what those who look cost ZooKeeper: one with a page that is open, a hundred, and one who asks for another
-// time of another job a hundred times a second. Each has a separate loopback address.
+// pages measures what those who look cost ZooKeeper: one with a page that is open, a hundred, and
+// one who asks for another time of another job a hundred times a second. Each has a separate
+// loopback address.
 func (g *group) pages() {
 	g.t.Helper()
 	if !g.wants("pages") {
@@ -60,7 +61,8 @@ func (g *group) look(name string, viewers int, open func(ctx context.Context, k 
 	g.print(l)
 }
 
-// open has the events of a group sent to viewer k, and reads a page again and again, as a browser does.
+// open has the events of a group sent to viewer k, and reads a page again and again, as a browser
+// does.
 func open(ctx context.Context, url string, k int) {
 	browser := from(k)
 	var all sync.WaitGroup

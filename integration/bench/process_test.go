@@ -22,7 +22,8 @@ import (
 // patience is how long a process may take to answer.
 const patience = 30 * time.Second
 
-// A process is one that was started, and what it has told. Methods are called from the test's goroutine.
+// A process is one that was started, and what it has told. Methods are called from the test's
+// goroutine.
 type process struct {
 	t       *testing.T
 	cmd     *exec.Cmd
@@ -36,8 +37,8 @@ type process struct {
 	proxy   *zkserver.Proxy // on its way to the server, or nil
 }
 
-// start starts a process, which ends with the test, and does not wait for it. It sends to changed, which is
-// buffered or nil, when the number of slots that it owns has changed.
+// start starts a process, which ends with the test, and does not wait for it. It sends to changed,
+// which is buffered or nil, when the number of slots that it owns has changed.
 func start(t *testing.T, changed chan<- struct{}, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{

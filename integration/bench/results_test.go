@@ -57,7 +57,8 @@ func (l *line) late(all []time.Duration) *line {
 // remarkf says what the figures do not.
 func (l *line) remarkf(format string, args ...any) { l.note = fmt.Sprintf(format, args...) }
 
-// print prints a line for benchstat, or, with a remark, so that benchstat leaves it out; and keeps it for the table.
+// print prints a line for benchstat, or, with a remark, so that benchstat leaves it out; and keeps
+// it for the table.
 func (r *results) print(l *line) {
 	r.keep(l)
 	var text strings.Builder

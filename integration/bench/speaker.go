@@ -45,7 +45,8 @@ func (s *Speaker) say(word string, value any) {
 	fmt.Fprintln(s.out, word, value)
 }
 
-// Listen says that the process is ready, and obeys until the input ends. What it reports comes from the function.
+// Listen says that the process is ready, and obeys until the input ends. What it reports comes from
+// the function.
 func (s *Speaker) Listen(in io.Reader, report func() Report) {
 	s.say(wordReady, "")
 	begin := sync.OnceFunc(func() { close(s.Begin) })
@@ -78,8 +79,8 @@ func (s *Speaker) Count(change int) {
 	}
 }
 
-// TellOwned tells how many slots it owns when that has changed, until ctx ends; not each number if they change faster
-// than it can tell them.
+// TellOwned tells how many slots it owns when that has changed, until ctx ends; not each number if
+// they change faster than it can tell them.
 func (s *Speaker) TellOwned(ctx context.Context) {
 	for {
 		select {

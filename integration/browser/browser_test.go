@@ -28,7 +28,8 @@ const token = "a-token-for-the-browser"
 // patience is as long as a scene may take on a machine that has much else to do.
 const patience = 4 * time.Minute
 
-// The pages, in a browser: what they weigh, whether anything complains, whether all can use them, and what happens when something happens.
+// The pages, in a browser: what they weigh, whether anything complains, whether all can use them,
+// and what happens when something happens.
 func TestBrowser(t *testing.T) {
 	modules := installed(t)
 	for _, n := range []int{3, 60, 500} {

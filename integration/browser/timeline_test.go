@@ -56,8 +56,8 @@ func (p past) Entries(_ context.Context, q runlog.Query) iter.Seq2[runlog.Entry,
 	}
 }
 
-// The timeline of 200 jobs, each with 450 runs in four weeks: how long it takes until it is painted, at each zoom. The figures are printed;
-// nothing is said of how fast the machine is.
+// The timeline of 200 jobs, each with 450 runs in four weeks: how long it takes until it is
+// painted, at each zoom. The figures are printed; nothing is said of how fast the machine is.
 func TestTimelineOfManyJobs(t *testing.T) {
 	modules := installed(t)
 	const n = 200

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// clockEnv names the file with the offset of a process's wall clock, in nanoseconds. A write to it takes effect at
-// once.
+// clockEnv names the file with the offset of a process's wall clock, in nanoseconds. A write to it
+// takes effect at once.
 const clockEnv = "SINGLEWORKER_CHAOS_CLOCK"
 
 // offsetSource is added to package time.
@@ -53,9 +53,9 @@ func chaosNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
 }
 `
 
-// buildInstance builds ./instance with a standard library whose wall clock can be set per process: a Go program asks
-// the kernel for the time, so nothing between the two can lie to it, and to set the machine's clock would
-// change it for everybody.
+// buildInstance builds ./instance with a standard library whose wall clock can be set per process:
+// a Go program asks the kernel for the time, so nothing between the two can lie to it, and to set
+// the machine's clock would change it for everybody.
 func buildInstance(t *testing.T, dir string) (program string) {
 	t.Helper()
 	output := func(name string, args ...string) string {

@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	// suspension is how long a process must have stood still to explain that it did not notice the end of its
-	// lease: a quarter of a session timeout lies between that and a takeover, and half of this may be needed anyway.
+	// suspension is how long a process must have stood still to explain that it did not notice the end
+	// of its lease: a quarter of a session timeout lies between that and a takeover, and half of this
+	// may be needed anyway.
 	suspension = session / 8
-	// clockMemory is for how long after its clock was set back a process may still run what it claimed before.
+	// clockMemory is for how long after its clock was set back a process may still run what it claimed
+	// before.
 	clockMemory = 25 * time.Second
 	// clockSlack is by how much times of two processes, which are cut to milliseconds, may differ.
 	clockSlack = 5 * time.Millisecond
@@ -33,11 +35,11 @@ type judge struct {
 	claims  map[string]*txns.Claim // by run
 	started map[string]*handlerRun // by run
 	found   []violation
-	// Excused are runs that began or continued without a lease in a process that stood still when it ended: what
-	// fencing tokens are for.
+	// Excused are runs that began or continued without a lease in a process that stood still when it
+	// ended: what fencing tokens are for.
 	excused []violation
-	// followed is what follows from that ZooKeeper has lost transactions: claims, results or ownerships that a process was told
-	// of were gone, and something was done again.
+	// followed is what follows from that ZooKeeper has lost transactions: claims, results or
+	// ownerships that a process was told of were gone, and something was done again.
 	followed []violation
 }
 
@@ -132,7 +134,8 @@ func (j *judge) runsAreClaimed() {
 	}
 }
 
-// claimsHaveOutcomes: each claim was run, or is recorded as interrupted; and has a result, unless its job is gone.
+// claimsHaveOutcomes: each claim was run, or is recorded as interrupted; and has a result, unless
+// its job is gone.
 func (j *judge) claimsHaveOutcomes() {
 	for _, c := range j.Claims {
 		at := j.clock.mono(c.At)
@@ -148,8 +151,8 @@ func (j *judge) claimsHaveOutcomes() {
 	}
 }
 
-// runsGoTogether: no tick runs twice or too early, and runs of a slot do not overlap and have tokens that never go
-// back, except in processes that stood still.
+// runsGoTogether: no tick runs twice or too early, and runs of a slot do not overlap and have
+// tokens that never go back, except in processes that stood still.
 func (j *judge) runsGoTogether() {
 	type key struct {
 		slot  string
@@ -195,13 +198,15 @@ func (j *judge) runsGoTogether() {
 	}
 }
 
-// follows reports whether ZooKeeper had lost an earlier claim, what became of it, or its ownership, when it took a later one.
+// follows reports whether ZooKeeper had lost an earlier claim, what became of it, or its ownership,
+// when it took a later one.
 func follows(later, earlier *txns.Claim) bool {
 	return earlier.GoneAt != 0 && later.Zxid >= earlier.GoneAt
 }
 
-// clockWasOff reports whether the instance that first claimed the tick may have thought that it was due: by its clock it
-// was, or that has been set meanwhile. Others may repeat the run before the tick is due by theirs.
+// clockWasOff reports whether the instance that first claimed the tick may have thought that it was
+// due: by its clock it was, or that has been set meanwhile. Others may repeat the run before the
+// tick is due by theirs.
 func (j *judge) clockWasOff(r *handlerRun) bool {
 	if r.Wall >= r.Tick || j.leapt(r.By.Member, r.Mono) {
 		return true
@@ -229,7 +234,8 @@ func (e *evidence) memberOf(sid string) int {
 	return e.Processes[k].Member
 }
 
-// suspended reports whether a process stood still during a part of some time: it was stopped, or says so itself.
+// suspended reports whether a process stood still during a part of some time: it was stopped, or
+// says so itself.
 func (p *process) suspended(lines []Line, during span) bool {
 	overlaps := func(s span) bool { return s.From < during.To && (s.To == 0 || s.To > during.From) }
 	return slices.ContainsFunc(p.Pauses, overlaps) || slices.ContainsFunc(lines, func(line Line) bool {
@@ -237,9 +243,9 @@ func (p *process) suspended(lines []Line, during span) bool {
 	})
 }
 
-// ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the last is claimed, or
-// recorded as not run; and of all jobs none is both. A claim that ZooKeeper has lost does not count; what was lost with the servers' data was
-// right as long as there was that.
+// ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the
+// last is claimed, or recorded as not run; and of all jobs none is both. A claim that ZooKeeper has
+// lost does not count; what was lost with the servers' data was right as long as there was that.
 func (j *judge) ticksAreComplete() {
 	periods := make(map[string]int64)
 	for _, one := range theJobs() {
@@ -277,8 +283,9 @@ func (j *judge) logs() []*txns.Log {
 	return j.Times
 }
 
-// accounted counts, by life and tick, how often it was claimed for the first time, or recorded as not run. A claim that has not begun does
-// not count: the next one is the same attempt. If its owner says so only after another one has made the second attempt, it does.
+// accounted counts, by life and tick, how often it was claimed for the first time, or recorded as
+// not run. A claim that has not begun does not count: the next one is the same attempt. If its
+// owner says so only after another one has made the second attempt, it does.
 func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	all := make(map[txns.Life]map[int64]int)
 	add := func(life txns.Life, tick int64) {
@@ -310,8 +317,9 @@ func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	return all
 }
 
-// auditAgrees: what an operator would see who audits the servers' files is what this judge saw, unless they have
-// transactions that were never committed: an audit takes all that no other server's log passes over.
+// auditAgrees: what an operator would see who audits the servers' files is what this judge saw,
+// unless they have transactions that were never committed: an audit takes all that no other
+// server's log passes over.
 func (j *judge) auditAgrees(ctx context.Context, dirs []string) {
 	report, err := txnaudit.Run(ctx, txnaudit.Options{Dirs: dirs, ServerType: groupName})
 	if err == nil && len(j.Losses)+j.Dropped > 0 {

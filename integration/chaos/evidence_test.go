@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
-// Evidence is what a run has left: what processes wrote, what servers logged, and what was done to both. Times
-// that are durations are by the machine's monotonic clock.
+// Evidence is what a run has left: what processes wrote, what servers logged, and what was done to
+// both. Times that are durations are by the machine's monotonic clock.
 type evidence struct {
 	*txns.Log // what servers logged, by their clock
 
@@ -46,10 +46,12 @@ type violation struct {
 
 func (v violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Rule, v.Slot, v.Text) }
 
-// wallToMono converts times of the machine's wall clock, such as the servers', to its monotonic clock.
+// wallToMono converts times of the machine's wall clock, such as the servers', to its monotonic
+// clock.
 type wallToMono struct{ offset time.Duration }
 
-// newWallToMono reads both clocks. A busy machine may stop the process between two readings; so the shortest of some counts.
+// newWallToMono reads both clocks. A busy machine may stop the process between two readings; so the
+// shortest of some counts.
 func newWallToMono() (w wallToMono) {
 	shortest := time.Duration(math.MaxInt64)
 	for range 100 {
@@ -128,8 +130,8 @@ func logDirs(ensemble *zkserver.Ensemble) (dirs []string) {
 	return dirs
 }
 
-// readLogs reads what the servers logged, each time that their data was replaced and in the end. They must have the same clock as
-// this process.
+// readLogs reads what the servers logged, each time that their data was replaced and in the end.
+// They must have the same clock as this process.
 func (e *evidence) readLogs(times [][]string) error {
 	log, err := txns.ReadRestored(groupName, times...)
 	if err == nil {

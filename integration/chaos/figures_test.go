@@ -28,7 +28,8 @@ type transfer struct {
 	Slot     string
 	From, To string // instances
 	Cause    kind
-	// Lost is when the old owner could not run the slot any more: it died, stopped, or lost its connection.
+	// Lost is when the old owner could not run the slot any more: it died, stopped, or lost its
+	// connection.
 	Lost, At time.Duration
 	Begun    bool          // the old owner had claimed a run by then, and its result was not on record
 	Late     time.Duration // how long the first tick after Lost had been due
@@ -74,7 +75,8 @@ func (e *evidence) transfers() (all []transfer) {
 	return all
 }
 
-// interrupts notes whether a change of owner found a run begun, and how late it made the next tick: by the servers' log.
+// interrupts notes whether a change of owner found a run begun, and how late it made the next tick:
+// by the servers' log.
 func (e *evidence) interrupts(t *transfer, claims []*txns.Claim) {
 	lost := e.clock.time(t.Lost)
 	due := e.clock.time(t.At)
@@ -100,7 +102,8 @@ func lastRun(runs []*handlerRun, sid string, before time.Duration) time.Duration
 	return 0
 }
 
-// cause looks for what happened to an owner after it was last seen to work, and before another one was.
+// cause looks for what happened to an owner after it was last seen to work, and before another one
+// was.
 func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when time.Duration) {
 	for _, p := range e.Processes {
 		if p.ID != sid || p.Life.From > to || p.Life.To != 0 && p.Life.To < worked {
@@ -128,7 +131,8 @@ func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when 
 	return last.Kind, last.Span.From
 }
 
-// outage is the fault of servers that kept a slot from getting another owner between two times, if one did.
+// outage is the fault of servers that kept a slot from getting another owner between two times, if
+// one did.
 func (e *evidence) outage(lost, at time.Duration) kind {
 	for _, d := range e.Deeds {
 		if _, away := recovery(d); away && d.Span.From < at && lost < d.Span.To {
@@ -190,7 +194,8 @@ func (j *judge) figures() *figures {
 	return f
 }
 
-// count counts ticks, and what became of them, once each: what was repeated because servers had lost it, too.
+// count counts ticks, and what became of them, once each: what was repeated because servers had
+// lost it, too.
 func (f *figures) count(j *judge) {
 	type tick struct {
 		life txns.Life
@@ -261,8 +266,8 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// recovery is when the servers could serve again after a fault that no write survives: when enough of them were
-// started, or when the leader was lost.
+// recovery is when the servers could serve again after a fault that no write survives: when enough
+// of them were started, or when the leader was lost.
 func recovery(d *deed) (back time.Duration, lost bool) {
 	switch d.Kind {
 	case noQuorum, ensemble, restored, emptied:

@@ -18,8 +18,8 @@ import (
 const (
 	groupName = "chaos"
 	session   = 4 * time.Second
-	// stopLimit is how long a process may take to stop cleanly: its grace, and what hands its slots over, on a busy
-	// machine and without a server.
+	// stopLimit is how long a process may take to stop cleanly: its grace, and what hands its slots
+	// over, on a busy machine and without a server.
 	stopLimit = time.Minute
 )
 
@@ -46,7 +46,8 @@ type process struct {
 	err   error // how it ended; read after ended is closed
 }
 
-// A member is one of the places in the group: a way to the servers, a clock, and one process after the other.
+// A member is one of the places in the group: a way to the servers, a clock, and one process after
+// the other.
 type member struct {
 	t       *testing.T
 	number  int
@@ -182,8 +183,8 @@ func (m *member) terminate(by kind) {
 	m.now.signal(syscall.SIGTERM)
 }
 
-// awaitEnd waits for a process that was asked to stop, and kills it if it takes too long, as those who deploy would do.
-// It reports whether the process ended by itself, and how.
+// awaitEnd waits for a process that was asked to stop, and kills it if it takes too long, as those
+// who deploy would do. It reports whether the process ended by itself, and how.
 func (m *member) awaitEnd(limit time.Duration) (clean bool, err error) {
 	for deadline := Mono() + limit; m.now.running(); <-time.After(10 * time.Millisecond) {
 		if Mono() > deadline {

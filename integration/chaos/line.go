@@ -11,7 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A Line is one event in the life of an instance's process, in a file that only this process writes.
+// A Line is one event in the life of an instance's process, in a file that only this process
+// writes.
 type Line struct {
 	Event Event `json:"event"`
 	// Mono is the machine's monotonic clock, which all processes share and no fault changes: see Mono.
@@ -46,8 +47,8 @@ const (
 	Down     Event = "down"     // Manager.Run has returned
 )
 
-// Divided are the jobs with shards, of which there may be one: a handler cannot tell that from a job that is not
-// divided.
+// Divided are the jobs with shards, of which there may be one: a handler cannot tell that from a
+// job that is not divided.
 var Divided = []string{"rows", "rows-queue"}
 
 // SlotName is the name of a job, or of one of its shards.
@@ -70,8 +71,8 @@ func OpenLedger(path string) (*Ledger, error) {
 	return &Ledger{file}, nil
 }
 
-// Write appends a line, in one write: what is written stays when the process is killed. It panics if that
-// fails, because a process without evidence must not run.
+// Write appends a line, in one write: what is written stays when the process is killed. It panics
+// if that fails, because a process without evidence must not run.
 func (l *Ledger) Write(line Line) {
 	line.Mono, line.Wall = Mono(), time.Now().UnixMilli()
 	text, err := json.Marshal(line)

@@ -73,9 +73,10 @@ func (n *nemesis) carryOut(plan []fault) {
 	}
 }
 
-// begin begins a fault, and puts its end on the agenda. One of servers waits until all of them serve, and until there is a backup if it
-// needs one, and is left out if that takes too long, as on a busy machine: ZooKeeper 3.8.0 loses transactions if its leader dies, or hangs, while a follower catches
-// up (ZOOKEEPER-4643).
+// begin begins a fault, and puts its end on the agenda. One of servers waits until all of them
+// serve, and until there is a backup if it needs one, and is left out if that takes too long, as on
+// a busy machine: ZooKeeper 3.8.0 loses transactions if its leader dies, or hangs, while a follower
+// catches up (ZOOKEEPER-4643).
 func (n *nemesis) begin(f fault) {
 	const patience = time.Minute
 	if laneOf(f.Kind) == onServers && (!n.ensemble.Whole(n.t.Context()) || f.Kind == restored && n.backups == nil) {

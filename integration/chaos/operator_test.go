@@ -66,8 +66,8 @@ const (
 	alarmAfter = 5 * time.Second
 )
 
-// An operator changes jobs and gives orders to instances, while the servers are there or not. Each command has
-// its own goroutine.
+// An operator changes jobs and gives orders to instances, while the servers are there or not. Each
+// command has its own goroutine.
 type operator struct {
 	t      *testing.T
 	client *admin.Client
@@ -213,8 +213,8 @@ func (o *operator) submitAll(d *deed) {
 	})
 }
 
-// tidy waits for all commands, and repeats those that failed and leave something behind: canceled jobs, pauses
-// and orders. It returns what came of each command.
+// tidy waits for all commands, and repeats those that failed and leave something behind: canceled
+// jobs, pauses and orders. It returns what came of each command.
 func (o *operator) tidy() (notes map[*deed]string) {
 	o.t.Helper()
 	o.running.Wait()

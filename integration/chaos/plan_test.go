@@ -146,7 +146,8 @@ func (f fault) String() string {
 	return text
 }
 
-// drawPlan draws the faults of a length of time, in the order of their beginnings. All end before it is over.
+// drawPlan draws the faults of a length of time, in the order of their beginnings. All end before
+// it is over.
 func drawPlan(seed uint64, length time.Duration) []fault {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var plan []fault
@@ -176,7 +177,8 @@ func drawPlan(seed uint64, length time.Duration) []fault {
 	return plan
 }
 
-// shuffled returns all kinds, as often as they are to be drawn, so that a plan of some minutes has each of them.
+// shuffled returns all kinds, as often as they are to be drawn, so that a plan of some minutes has
+// each of them.
 func shuffled(random *rand.Rand) []deal {
 	var deck []deal
 	for _, lane := range []string{onInstance, onClock, onClocks, onServers, onGroup, onJobs} {

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
-// A forger makes evidence of a job that ticks each second, without a fault: process a runs the ticks 1 to 3, and
-// process b, after it was killed, 4 to 6.
+// A forger makes evidence of a job that ticks each second, without a fault: process a runs the
+// ticks 1 to 3, and process b, after it was killed, 4 to 6.
 type forger struct {
 	*evidence
 
@@ -192,7 +192,8 @@ func (f *forger) leap(member int) {
 	f.Deeds = append(f.Deeds, &deed{fault: fault{Kind: clockLeap, Target: member}, Span: span{at(1), at(2)}})
 }
 
-// again makes the sixth tick's run a second attempt, after one by process a whose clock was ahead, or another's.
+// again makes the sixth tick's run a second attempt, after one by process a whose clock was ahead,
+// or another's.
 func (f *forger) again(member int) {
 	f.leap(member)
 	first := *f.Claims[5]

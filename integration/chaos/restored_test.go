@@ -12,13 +12,15 @@ import (
 const (
 	// lease is how long an instance may act on what servers have told it, after these are gone.
 	lease = session * 3 / 4
-	// comeBack is how soon something is claimed again when servers with less data are started: these need a while, sessions are given
-	// up when their timeout has passed, and those that the data has expire.
+	// comeBack is how soon something is claimed again when servers with less data are started: these
+	// need a while, sessions are given up when their timeout has passed, and those that the data has
+	// expire.
 	comeBack = 2*session + 10*time.Second
 )
 
-// restoresAreNoticed: no run begins on account of a claim that was lost with the servers' data, or lasts on account of an ownership
-// that was, for longer than a lease after the servers have ended; and soon after they are back something is claimed.
+// restoresAreNoticed: no run begins on account of a claim that was lost with the servers' data, or
+// lasts on account of an ownership that was, for longer than a lease after the servers have ended;
+// and soon after they are back something is claimed.
 func (j *judge) restoresAreNoticed() {
 	var deeds []*deed
 	for _, d := range j.Deeds {
@@ -66,12 +68,14 @@ func (e *evidence) outOfService(since *deed, until time.Duration) bool {
 const (
 	// alarmSlack is by how much an instance may be wrong about what time it is for the group.
 	alarmSlack = time.Second
-	// alarmMemory is how long after it has raised an alarm an instance may tell of it: until it knows that it has.
+	// alarmMemory is how long after it has raised an alarm an instance may tell of it: until it knows
+	// that it has.
 	alarmMemory = 20 * time.Second
 )
 
-// alarmsAreTrue: whatever the clock of an instance says, it tells of no tick that is not overdue by the servers' clock, or by that of all
-// instances if the servers' is wrong by more than their limit; of none that was claimed long before; and of each once.
+// alarmsAreTrue: whatever the clock of an instance says, it tells of no tick that is not overdue by
+// the servers' clock, or by that of all instances if the servers' is wrong by more than their
+// limit; of none that was claimed long before; and of each once.
 func (j *judge) alarmsAreTrue() {
 	type key struct {
 		slot string
@@ -113,8 +117,8 @@ func (j *judge) alarmsAreTrue() {
 	}
 }
 
-// agreed is by how much the clocks of all instances are ahead of the servers' at a time, if that is more than their limit: then
-// they go by their own.
+// agreed is by how much the clocks of all instances are ahead of the servers' at a time, if that is
+// more than their limit: then they go by their own.
 func (j *judge) agreed(at time.Duration) (ahead time.Duration) {
 	for _, d := range j.Deeds {
 		if d.Kind == clocksLeap && d.Amount > singleworker.DefaultMaxClockOffset && d.Span.From < at && (d.Span.To == 0 || at < d.Span.To+session) {

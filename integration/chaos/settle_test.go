@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// settleLimit is how long after the last fault the group may take until everything runs again: sessions expire,
-	// clocks that were ahead are caught up with, and the machine may be busy.
+	// settleLimit is how long after the last fault the group may take until everything runs again:
+	// sessions expire, clocks that were ahead are caught up with, and the machine may be busy.
 	settleLimit = 2 * time.Minute
-	// tidyLimit is how long what killed instances have left may stay: ten session timeouts and some more per survivor.
+	// tidyLimit is how long what killed instances have left may stay: ten session timeouts and some
+	// more per survivor.
 	tidyLimit = 3 * time.Minute
 )
 
@@ -62,8 +63,8 @@ func (s *settler) await(limit time.Duration, is func(context.Context) error) (to
 	return 0, fmt.Errorf("not after %v: %w", limit, err)
 }
 
-// works reports whether every slot has an owner that lives and has run since a time, shares are even, and nothing
-// is overdue or half done.
+// works reports whether every slot has an owner that lives and has run since a time, shares are
+// even, and nothing is overdue or half done.
 func (s *settler) works(ctx context.Context, since time.Duration) error {
 	live, err := s.operator.client.Instances(ctx)
 	if err != nil {

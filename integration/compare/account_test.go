@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Of five ticks of one job, one is run twice, one late, and one never; of another job, nothing is ever run.
+// Of five ticks of one job, one is run twice, one late, and one never; of another job, nothing is
+// ever run.
 func TestAccount(t *testing.T) {
 	from := time.Unix(1000, 0)
 	at := func(tick int, late time.Duration) run {
@@ -32,8 +33,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// Of three jobs, a had begun a run when its process was killed. b is run a second later than it should be, and its second
-// tick never. a and c are run twice for one tick.
+// Of three jobs, a had begun a run when its process was killed. b is run a second later than it
+// should be, and its second tick never. a and c are run twice for one tick.
 func TestToll(t *testing.T) {
 	from := time.Unix(1000, 0)
 	at := func(d time.Duration) time.Time { return from.Add(d) }

@@ -138,8 +138,8 @@ type group struct {
 	started int
 }
 
-// startGroup starts processes, and returns a while after each job has run. If that takes too long, it returns, too:
-// the account will show it.
+// startGroup starts processes, and returns a while after each job has run. If that takes too long,
+// it returns, too: the account will show it.
 func startGroup(t *testing.T, s system, w work) *group {
 	t.Helper()
 	g := &group{t: t, work: w, ledger: filepath.Join(t.TempDir(), "ledger"), command: s.serve(t, w)}
@@ -204,7 +204,8 @@ func (g *group) kill(k int) {
 	_ = g.running[k].Wait() // that it was killed is not an error
 }
 
-// cpu is the processor time of the processes, and of the server: of everything else that the test has started.
+// cpu is the processor time of the processes, and of the server: of everything else that the test
+// has started.
 func (g *group) cpu() (clients, server time.Duration) {
 	g.t.Helper()
 	used := func(pid int) time.Duration {

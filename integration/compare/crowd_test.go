@@ -34,8 +34,8 @@ const (
 	redisLock = 8 * time.Second
 )
 
-// TestCrowd prints what each kill has cost, and a table. It fails if something could not be measured, or
-// a run had begun before its tick.
+// TestCrowd prints what each kill has cost, and a table. It fails if something could not be
+// measured, or a run had begun before its tick.
 func TestCrowd(t *testing.T) {
 	phases, sessions := phasesOf(t, *phasesFlag), durations(t, *sessionsFlag)
 	programs := build(t)
@@ -94,8 +94,8 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 // A crowd is a system that runs many jobs on one tick.
 type crowd struct {
 	system system
-	// begun returns what a process had begun and not ended when it was killed: jobs, and their ticks if
-	// they are known. It is called a second or two later.
+	// begun returns what a process had begun and not ended when it was killed: jobs, and their ticks
+	// if they are known. It is called a second or two later.
 	begun func(t *testing.T, id string, killed time.Time) map[string]time.Time
 	// holds is for how long after a kill these jobs wait.
 	holds time.Duration
@@ -268,8 +268,8 @@ func (a toll) print(system string) {
 	fmt.Printf("BenchmarkCrowd/%s 1 %s longest-pause-s %d lost %d twice %d repeated\n", system, seconds(a.pause), a.lost, a.twice, a.repeated)
 }
 
-// tollOf judges the ticks of each second from one until before another. The process was alive at before,
-// and dead at killed.
+// tollOf judges the ticks of each second from one until before another. The process was alive at
+// before, and dead at killed.
 func tollOf(runs []run, jobs []string, begun map[string]time.Time, from, before, killed, to time.Time) toll {
 	isBegun := func(job string) bool { _, is := begun[job]; return is }
 	w := work{period: time.Second}

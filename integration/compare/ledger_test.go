@@ -81,7 +81,8 @@ func (a account) percentile(p int) time.Duration {
 	return a.late[(len(a.late)-1)*p/100]
 }
 
-// pause is the longest time between two begins of any job that ended after from, or had not ended at to.
+// pause is the longest time between two begins of any job that ended after from, or had not ended
+// at to.
 func pause(runs []run, jobs []string, from, to time.Time) (longest time.Duration) {
 	last := make(map[string]time.Time)
 	for _, r := range runs {

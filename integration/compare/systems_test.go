@@ -21,8 +21,8 @@ type work struct {
 	length time.Duration // of a run
 }
 
-// A system starts its server for a test, and returns how to start a process of an id that does the work and writes to
-// the ledger.
+// A system starts its server for a test, and returns how to start a process of an id that does the
+// work and writes to the ledger.
 type system struct {
 	name  string
 	serve func(t *testing.T, w work) func(id, ledger string) *exec.Cmd
@@ -82,8 +82,8 @@ func quartz(programs string, threads, batch int) func(t *testing.T, w work) func
 	}
 }
 
-// createTables runs the script that comes with Quartz. It drops tables first that are not there, so it always says
-// that there were errors.
+// createTables runs the script that comes with Quartz. It drops tables first that are not there, so
+// it always says that there were errors.
 func createTables(t *testing.T, port int) {
 	t.Helper()
 	jar, err := zip.OpenReader(jars + "/quartz2.jar")

@@ -18,7 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/latch"
 )
 
-// childEnv makes a process of this test binary a contender: its kind, servers, path, id, lock file, session.
+// childEnv makes a process of this test binary a contender: its kind, servers, path, id, lock file,
+// session.
 const childEnv = "LATCH_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -34,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(zkserver.Main(m.Run))
 }
 
-// contend is the main function of a process that contends with package latch; testdata/Contender.java is
-// the same in Java.
+// contend is the main function of a process that contends with package latch;
+// testdata/Contender.java is the same in Java.
 func contend(args []string) error {
 	session, err := time.ParseDuration(args[4])
 	if err != nil {
@@ -82,7 +83,8 @@ func contend(args []string) error {
 	return l.Run(ctx)
 }
 
-// manage is the main function of a process that contends with a Manager in latch mode. It leads while it owns its job.
+// manage is the main function of a process that contends with a Manager in latch mode. It leads
+// while it owns its job.
 func manage(args []string) error {
 	session, err := time.ParseDuration(args[4])
 	if err != nil {

@@ -169,9 +169,9 @@ func (e *election) verdict() {
 	e.t.Logf("%d terms", terms)
 }
 
-// TestBesideCurator runs contenders in Go and Java on one path, kills and stops leaders of both kinds in
-// turn, and suspends a Go process with SIGSTOP. There is never more than one leader, and the next in the
-// queue leads in time.
+// TestBesideCurator runs contenders in Go and Java on one path, kills and stops leaders of both
+// kinds in turn, and suspends a Go process with SIGSTOP. There is never more than one leader, and
+// the next in the queue leads in time.
 func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 	e := newElection(t, "/apps/leader")
 	began := time.Now()
@@ -186,14 +186,16 @@ func TestBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 		<-c.ended
 		e.lines <- said{c.id, "killed", "", time.Now()}
 	})
-	// Even on a busy machine, less than half a session timeout means a hand-over rather than a takeover.
+	// Even on a busy machine, less than half a session timeout means a hand-over rather than a
+	// takeover.
 	e.rounds("clean stop", handover, session/2, func(c *contender) { c.tell("stop") })
 	e.freeze()
 	e.verdict()
 }
 
-// TestManagerBesideCurator runs Managers in latch mode beside contenders in Java, in the queue of a Java scheduler at
-// /lead: a Manager owns its job when it leads, and not while a Java contender does.
+// TestManagerBesideCurator runs Managers in latch mode beside contenders in Java, in the queue of a
+// Java scheduler at /lead: a Manager owns its job when it leads, and not while a Java contender
+// does.
 func TestManagerBesideCurator(t *testing.T) { //nolint:paralleltest // it measures
 	e := newElection(t, "/lead")
 	began := time.Now()
@@ -223,9 +225,9 @@ func (e *election) compareViews() {
 	}
 }
 
-// rounds ends leaders of both kinds in turn, and prints how long each hand-over takes next to the limit for
-// an idle machine. None may take longer than most, which distinguishes hand-overs from takeovers even on a
-// busy machine.
+// rounds ends leaders of both kinds in turn, and prints how long each hand-over takes next to the
+// limit for an idle machine. None may take longer than most, which distinguishes hand-overs from
+// takeovers even on a busy machine.
 func (e *election) rounds(what string, promised, most time.Duration, end func(*contender)) {
 	e.t.Helper()
 	var times []time.Duration
@@ -243,8 +245,8 @@ func (e *election) rounds(what string, promised, most time.Duration, end func(*c
 	}
 }
 
-// freeze suspends the process of a Go leader until another leads. When it resumes, the first thing that it
-// notices is that it does not lead.
+// freeze suspends the process of a Go leader until another leads. When it resumes, the first thing
+// that it notices is that it does not lead.
 func (e *election) freeze() {
 	e.t.Helper()
 	for strings.HasPrefix(e.queue[0].id, "java") {

@@ -38,8 +38,8 @@ func (f frame) String() string {
 	return fmt.Sprintf("xid=%d zxid=%d code=%d body=%q", f.xid, f.zxid, f.code, f.body)
 }
 
-// dial opens a connection and sends the connect request, which starts a session or, with session and
-// password, resumes one. It returns the server's reply.
+// dial opens a connection and sends the connect request, which starts a session or, with session
+// and password, resumes one. It returns the server's reply.
 func dial(addr string, lastZxid, session int64, password []byte, timeout int32, readOnlyFlag bool) (*peer, []byte, error) {
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", addr)
 	if err != nil {

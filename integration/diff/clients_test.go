@@ -17,8 +17,8 @@ import (
 // clientTimeout limits one run of a third-party client.
 const clientTimeout = 2 * time.Minute
 
-// TestZkCli runs one script with ZooKeeper's command line client on zkdev and on a real server. The output
-// must be the same.
+// TestZkCli runs one script with ZooKeeper's command line client on zkdev and on a real server. The
+// output must be the same.
 func TestZkCli(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("testdata/zkcli.txt")

@@ -114,9 +114,9 @@ func (w *world) single(slot int) {
 	w.learn(o, answers)
 }
 
-// burst sends several operations at once. It excludes two kinds, for which the behavior of a real server
-// depends on thread scheduling: auth may be answered before earlier requests, and writes after a setACL may
-// still see the old ACL.
+// burst sends several operations at once. It excludes two kinds, for which the behavior of a real
+// server depends on thread scheduling: auth may be answered before earlier requests, and writes
+// after a setACL may still see the old ACL.
 func (w *world) burst(slot int) {
 	var ops []op
 	for range 2 + w.g.IntN(6) {
@@ -145,7 +145,8 @@ func (w *world) closeSession(slot int) {
 	w.pingAll()
 }
 
-// offend sends a protocol error, which makes the server close the connection. The session stays alive.
+// offend sends a protocol error, which makes the server close the connection. The session stays
+// alive.
 func (w *world) offend(slot int) {
 	o := op{code: opUnknown, name: "unknown operation"}
 	if w.g.oneIn(2) {

@@ -1,5 +1,5 @@
-// Package diff compares zkdev with a real ZooKeeper: it sends the same random operations to both, as raw
-// frames, and compares every byte of the replies. It contains only tests.
+// Package diff compares zkdev with a real ZooKeeper: it sends the same random operations to both,
+// as raw frames, and compares every byte of the replies. It contains only tests.
 //
 //	go test ./integration/diff -diff.n=100000 -diff.seed=7
 //

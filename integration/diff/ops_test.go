@@ -21,8 +21,8 @@ type op struct {
 
 func (o op) String() string { return o.name }
 
-// A generator generates operations that mostly succeed, often fail for a reason, and are sometimes invalid.
-// It depends on its seed and on the replies.
+// A generator generates operations that mostly succeed, often fail for a reason, and are sometimes
+// invalid. It depends on its seed and on the replies.
 type generator struct {
 	*rand.Rand
 

@@ -146,8 +146,8 @@ func (w *world) hangUp(slot int) {
 	}
 }
 
-// do sends operations of one session at once and compares everything up to the last reply. It returns the
-// real server's replies and whether it closed the connection after them.
+// do sends operations of one session at once and compares everything up to the last reply. It
+// returns the real server's replies and whether it closed the connection after them.
 func (w *world) do(slot int, ops ...op) (answers []frame, closed bool) {
 	w.t.Helper()
 	codes := map[int32]int32{}

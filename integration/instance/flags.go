@@ -1,4 +1,5 @@
-// Package instance is what the instances that packages bench and chaos start as processes have in common.
+// Package instance is what the instances that packages bench and chaos start as processes have in
+// common.
 package instance
 
 import (
@@ -7,7 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// Flags defines the flags that say which instance of which group a process is. Parsed, they are in cfg.
+// Flags defines the flags that say which instance of which group a process is. Parsed, they are in
+// cfg.
 func Flags(cfg *singleworker.Config) {
 	flag.StringVar(&cfg.Servers, "servers", "", "connect string")
 	flag.StringVar(&cfg.ServerType, "group", "", "name of the group")

@@ -19,9 +19,9 @@ type Ensemble struct {
 	servers []*Server
 }
 
-// StartEnsemble starts n servers on free loopback ports with empty data directories, and waits until all of
-// them serve requests. The servers are stopped when the test ends; if the test has failed, the ends of their logs
-// are printed.
+// StartEnsemble starts n servers on free loopback ports with empty data directories, and waits
+// until all of them serve requests. The servers are stopped when the test ends; if the test has
+// failed, the ends of their logs are printed.
 func StartEnsemble(tb testing.TB, n int) *Ensemble {
 	tb.Helper()
 	var err error
@@ -104,8 +104,9 @@ func (e *Ensemble) await(ctx context.Context) error {
 	return nil
 }
 
-// Leader returns the number of the server that leads, from 0; -1 if none says that it does. While there is an
-// election, or the old leader has not noticed that it no longer leads, the answer is outdated.
+// Leader returns the number of the server that leads, from 0; -1 if none says that it does. While
+// there is an election, or the old leader has not noticed that it no longer leads, the answer is
+// outdated.
 func (e *Ensemble) Leader(ctx context.Context) int {
 	for k, s := range e.servers {
 		if s.mode(ctx) == "leader" {
@@ -115,7 +116,8 @@ func (e *Ensemble) Leader(ctx context.Context) int {
 	return -1
 }
 
-// mode returns what the server says to be: leader, follower or standalone; "" if it serves nobody or does not answer.
+// mode returns what the server says to be: leader, follower or standalone; "" if it serves nobody
+// or does not answer.
 func (s *Server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -128,7 +130,8 @@ func (s *Server) mode(ctx context.Context) string {
 	return mode
 }
 
-// Serving reports whether any server serves requests, which means that most of them are connected to each other.
+// Serving reports whether any server serves requests, which means that most of them are connected
+// to each other.
 func (e *Ensemble) Serving(ctx context.Context) bool {
 	for _, s := range e.servers {
 		if s.mode(ctx) != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
-// An ensemble of three survives the death of its leader, serves nobody while two are gone, and has all data when
-// they are back.
+// An ensemble of three survives the death of its leader, serves nobody while two are gone, and has
+// all data when they are back.
 func TestEnsemble(t *testing.T) {
 	t.Parallel()
 	e := zkserver.StartEnsemble(t, 3)

@@ -12,17 +12,17 @@ import (
 // expireTimeout limits ExpireSession if its context does not.
 const expireTimeout = 10 * time.Second
 
-// ExpireSession closes a session whose client is alive: the client's connection is closed, and when it
-// reconnects it learns that its session has expired. When ExpireSession returns, the session's ephemeral
-// nodes are gone. It does nothing if the session has already ended.
+// ExpireSession closes a session whose client is alive: the client's connection is closed, and when
+// it reconnects it learns that its session has expired. When ExpireSession returns, the session's
+// ephemeral nodes are gone. It does nothing if the session has already ended.
 //
-// It takes over the session like a reconnecting client and closes it. That requires the session's password,
-// which ZooKeeper derives from the session id.
+// It takes over the session like a reconnecting client and closes it. That requires the session's
+// password, which ZooKeeper derives from the session id.
 func (s *Server) ExpireSession(ctx context.Context, sessionID int64) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
-	// The client may reconnect in between; the connection then ends without a reply, and the next attempt
-	// shows which of the two was first.
+	// The client may reconnect in between; the connection then ends without a reply, and the next
+	// attempt shows which of the two was first.
 	err := retry(ctx, func() error { return closeSession(ctx, s.addr, sessionID) })
 	if err != nil {
 		return fmt.Errorf("expire session %#x on %s: %w", sessionID, s.addr, err)
@@ -30,8 +30,8 @@ func (s *Server) ExpireSession(ctx context.Context, sessionID int64) error {
 	return nil
 }
 
-// The part of ZooKeeper's protocol that closes a session. Each message is its length (4 bytes) and its
-// fields; all numbers are big-endian.
+// The part of ZooKeeper's protocol that closes a session. Each message is its length (4 bytes) and
+// its fields; all numbers are big-endian.
 type (
 	// connectRequest opens a connection, here for an existing session.
 	connectRequest struct {
@@ -135,8 +135,8 @@ func receive(r io.Reader, message any) error {
 	return nil
 }
 
-// sessionPassword is ZooKeeperServer.generatePasswd: the first 16 bytes of java.util.Random, seeded with
-// the session id and a constant from its source.
+// sessionPassword is ZooKeeperServer.generatePasswd: the first 16 bytes of java.util.Random, seeded
+// with the session id and a constant from its source.
 func sessionPassword(sessionID int64) [passwordLen]byte {
 	const (
 		superSecret = 0xB3415C00 // ZooKeeper's

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Main is for the TestMain of packages whose tests need servers. It calls run, which is testing.M's Run, and
-// returns the exit code. If the machine cannot run a server, it prints what to install, once instead of for
-// each test, and returns 1.
+// Main is for the TestMain of packages whose tests need servers. It calls run, which is testing.M's
+// Run, and returns the exit code. If the machine cannot run a server, it prints what to install,
+// once instead of for each test, and returns 1.
 func Main(run func() int) int {
 	flag.Parse()
 	if list := flag.Lookup("test.list"); list.Value.String() != "" {

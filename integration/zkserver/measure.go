@@ -69,15 +69,16 @@ func (s *Server) CPU() time.Duration {
 // clockTicks is how many units of /proc/PID/stat are a second: the same on every Linux of today.
 const clockTicks = 100
 
-// CPU returns how much processor time a process has used, with the processes that descend from it. Of those that have ended
-// it counts those whose parents have waited for them. It may leave out one that ends meanwhile.
+// CPU returns how much processor time a process has used, with the processes that descend from it.
+// Of those that have ended it counts those whose parents have waited for them. It may leave out one
+// that ends meanwhile.
 func CPU(pid int) (used time.Duration, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// Behind the name, which is in brackets, field 3 of proc(5) is the first. From field 14 on there are user and system time
-	// of the process, and of those that it has waited for.
+	// Behind the name, which is in brackets, field 3 of proc(5) is the first. From field 14 on there
+	// are user and system time of the process, and of those that it has waited for.
 	const first, times = 14 - 3, 4
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	for _, field := range fields[first : first+times] {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The ports that servers and proxies listen on. They are below the range of Linux's ephemeral ports (32768
-// and up): otherwise a client that reconnects while its server is down could be assigned the server's port,
-// and the server could not restart.
+// The ports that servers and proxies listen on. They are below the range of Linux's ephemeral ports
+// (32768 and up): otherwise a client that reconnects while its server is down could be assigned the
+// server's port, and the server could not restart.
 const (
 	firstPort = 20000
 	lastPort  = 29999
@@ -69,8 +69,8 @@ type permanentError struct{ error }
 // Unwrap supports [errors.Is].
 func (e permanentError) Unwrap() error { return e.error }
 
-// retry calls try until it succeeds, returns a permanentError, or ctx ends. The delay between attempts grows
-// from 20 ms to 250 ms.
+// retry calls try until it succeeds, returns a permanentError, or ctx ends. The delay between
+// attempts grows from 20 ms to 250 ms.
 func retry(ctx context.Context, try func() error) error {
 	const first, most = 20 * time.Millisecond, 250 * time.Millisecond
 

@@ -83,8 +83,8 @@ func (p *process) awaitStop() error {
 	return AwaitStop(p.group)
 }
 
-// AwaitStop waits until no thread of a process runs. After SIGSTOP they run on until one of them has taken the signal, which takes a
-// while on a busy machine.
+// AwaitStop waits until no thread of a process runs. After SIGSTOP they run on until one of them
+// has taken the signal, which takes a while on a busy machine.
 func AwaitStop(pid int) error {
 	for deadline := time.Now().Add(endTimeout); ; <-time.After(time.Millisecond) {
 		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Proxy is a network between a client and a server that a test can break. It listens on a separate address
-// and forwards every connection to its target.
+// A Proxy is a network between a client and a server that a test can break. It listens on a
+// separate address and forwards every connection to its target.
 type Proxy struct {
 	tb     testing.TB
 	addr   string
@@ -42,8 +42,8 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 // Addr returns the host:port that clients connect to.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Cut drops all connections and refuses new ones until Heal. Data in flight is lost. When Cut returns,
-// nothing passes.
+// Cut drops all connections and refuses new ones until Heal. Data in flight is lost. When Cut
+// returns, nothing passes.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	line := p.line
@@ -54,8 +54,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Stall keeps all connections and accepts new ones, but holds back their data, in both directions, until Heal
-// delivers it or Cut drops it.
+// Stall keeps all connections and accepts new ones, but holds back their data, in both directions,
+// until Heal delivers it or Cut drops it.
 func (p *Proxy) Stall() {
 	p.StallRequests()
 	p.StallReplies()
@@ -64,7 +64,8 @@ func (p *Proxy) Stall() {
 // StallRequests is Stall for what clients send: the server hears nothing.
 func (p *Proxy) StallRequests() { p.requests.gate.setOpen(false) }
 
-// StallReplies is Stall for what the server sends: what clients ask for is done, and they do not learn of it.
+// StallReplies is Stall for what the server sends: what clients ask for is done, and they do not
+// learn of it.
 func (p *Proxy) StallReplies() { p.replies.gate.setOpen(false) }
 
 // Delay delivers data later by d, in each direction, until Heal.
@@ -134,8 +135,8 @@ func (l *line) close() {
 	l.running.Wait()
 }
 
-// shutDown makes the kernel refuse connections at once. Close alone would not while another test starts a
-// process, which holds a copy of the listener until it executes its program.
+// shutDown makes the kernel refuse connections at once. Close alone would not while another test
+// starts a process, which holds a copy of the listener until it executes its program.
 func shutDown(listener net.Listener) {
 	tcp, ok := listener.(*net.TCPListener)
 	if !ok {
@@ -158,7 +159,8 @@ func (l *line) accept(ctx context.Context) {
 	}
 }
 
-// connect forwards between a client and the target until either closes its connection or the line is closed.
+// connect forwards between a client and the target until either closes its connection or the line
+// is closed.
 func (l *line) connect(lineCtx context.Context, client net.Conn) {
 	server, err := dial(lineCtx, l.proxy.target)
 	if err != nil {
@@ -195,7 +197,8 @@ func forward(ctx context.Context, to, from net.Conn, w *way) {
 	}
 }
 
-// reset closes a connection so that data in flight is lost and the other side gets an error instead of EOF.
+// reset closes a connection so that data in flight is lost and the other side gets an error instead
+// of EOF.
 func reset(conn net.Conn) error {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -18,18 +18,20 @@ const (
 	// startTimeout is how long a server may take to answer. It takes a second on an idle machine.
 	startTimeout = time.Minute
 
-	// answerTimeout is how long a starting server may take to answer one query. A query that is sent too early
-	// is never answered: ZooKeeper 3.8 then does not close the connection, and only a later one works.
+	// answerTimeout is how long a starting server may take to answer one query. A query that is sent
+	// too early is never answered: ZooKeeper 3.8 then does not close the connection, and only a later
+	// one works.
 	answerTimeout = time.Second
 
-	// portTries is how many ports Start tries. It needs a second one only if another process takes the first
-	// between its choice and its use.
+	// portTries is how many ports Start tries. It needs a second one only if another process takes the
+	// first between its choice and its use.
 	portTries = 5
 
 	// logTail is how many lines of the server's log a failed test prints.
 	logTail = 40
 
-	// dataDir is where a server's data is, in its directory, and logDir where its transaction logs and snapshots are.
+	// dataDir is where a server's data is, in its directory, and logDir where its transaction logs and
+	// snapshots are.
 	dataDir = "data"
 	logDir  = dataDir + "/version-2"
 )
@@ -37,8 +39,8 @@ const (
 // errPortTaken is returned if the server's port is in use.
 var errPortTaken = errors.New("port is in use")
 
-// A Server is a ZooKeeper server: an address and a data directory for the duration of a test, and a process
-// while it is running.
+// A Server is a ZooKeeper server: an address and a data directory for the duration of a test, and a
+// process while it is running.
 type Server struct {
 	tb     testing.TB
 	script string // path of zookeeper.sh
@@ -49,15 +51,17 @@ type Server struct {
 	process *process // the latest; nil before the first start
 }
 
-// Start starts a server on a free loopback port with an empty data directory, and waits until it serves
-// requests. The server is stopped when the test ends; if the test has failed, the end of its log is printed.
+// Start starts a server on a free loopback port with an empty data directory, and waits until it
+// serves requests. The server is stopped when the test ends; if the test has failed, the end of its
+// log is printed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	return StartTLS(tb, nil)
 }
 
-// StartTLS is Start of a server that also takes TLS, from clients with a certificate that it trusts: pem has its own certificate
-// and key, which are those it trusts, too. With nil it takes plain text only.
+// StartTLS is Start of a server that also takes TLS, from clients with a certificate that it
+// trusts: pem has its own certificate and key, which are those it trusts, too. With nil it takes
+// plain text only.
 func StartTLS(tb testing.TB, pem []byte) *Server {
 	tb.Helper()
 	script, err := findScript()
@@ -92,8 +96,8 @@ func (s *Server) Addr() string { return s.addr }
 // LogDir returns the directory with the server's transaction logs and snapshots.
 func (s *Server) LogDir() string { return filepath.Join(s.dir, logDir) }
 
-// Kill crashes the server with SIGKILL. Acknowledged data is kept. It does nothing if the server is not
-// running.
+// Kill crashes the server with SIGKILL. Acknowledged data is kept. It does nothing if the server is
+// not running.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.end(syscall.SIGKILL)
@@ -106,8 +110,9 @@ func (s *Server) Stop() {
 	s.end(syscall.SIGTERM)
 }
 
-// Restart starts the server again with its port and data, after a Kill if it is running, and waits until it
-// serves requests. It restarts the session timeouts: sessions survive whose clients reconnect in time.
+// Restart starts the server again with its port and data, after a Kill if it is running, and waits
+// until it serves requests. It restarts the session timeouts: sessions survive whose clients
+// reconnect in time.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	if err := s.start(); err != nil {
@@ -115,8 +120,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Begin starts the server again like Restart, but does not wait: a member of an ensemble serves no requests
-// before most of the others run.
+// Begin starts the server again like Restart, but does not wait: a member of an ensemble serves no
+// requests before most of the others run.
 func (s *Server) Begin() {
 	s.tb.Helper()
 	if err := s.begin(); err != nil {
@@ -124,8 +129,8 @@ func (s *Server) Begin() {
 	}
 }
 
-// Backup copies the server's files, as they are at one time, and returns where the copy is. The server may run: it is suspended for
-// as long as that takes.
+// Backup copies the server's files, as they are at one time, and returns where the copy is. The
+// server may run: it is suspended for as long as that takes.
 func (s *Server) Backup() (copied string) {
 	s.tb.Helper()
 	if s.Running() {
@@ -142,8 +147,9 @@ func (s *Server) Backup() (copied string) {
 	return copied
 }
 
-// Replace crashes the server and puts a copy of its files in the place of its data directory: what [Server.Backup] has returned, which
-// is used up, or nothing if it is empty. It returns the LogDir of what was there before. Restart or Begin starts the server.
+// Replace crashes the server and puts a copy of its files in the place of its data directory: what
+// [Server.Backup] has returned, which is used up, or nothing if it is empty. It returns the LogDir
+// of what was there before. Restart or Begin starts the server.
 func (s *Server) Replace(backup string) (lost string) {
 	s.tb.Helper()
 	s.Kill()
@@ -160,12 +166,12 @@ func (s *Server) Replace(backup string) (lost string) {
 	return filepath.Join(replaced, logDir)
 }
 
-// Running reports whether the server's process runs. ZooKeeper ends it itself after some errors, and leaves it to a
-// supervisor to start it again.
+// Running reports whether the server's process runs. ZooKeeper ends it itself after some errors,
+// and leaves it to a supervisor to start it again.
 func (s *Server) Running() bool { return s.process.running() }
 
-// Suspend suspends the server with SIGSTOP: connections stay open and the kernel accepts new ones, but
-// nothing is answered.
+// Suspend suspends the server with SIGSTOP: connections stay open and the kernel accepts new ones,
+// but nothing is answered.
 func (s *Server) Suspend() {
 	s.tb.Helper()
 	s.signal(syscall.SIGSTOP)
@@ -174,8 +180,8 @@ func (s *Server) Suspend() {
 	}
 }
 
-// Resume resumes a suspended server. Sessions that timed out meanwhile expire unless their clients are heard
-// from at once.
+// Resume resumes a suspended server. Sessions that timed out meanwhile expire unless their clients
+// are heard from at once.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	s.signal(syscall.SIGCONT)
@@ -232,8 +238,8 @@ func (s *Server) await(ctx context.Context) error {
 	return nil
 }
 
-// ready reports whether this server serves requests. "ruok" is not sufficient: it is answered before data is
-// loaded, and by any server on the port.
+// ready reports whether this server serves requests. "ruok" is not sufficient: it is answered
+// before data is loaded, and by any server on the port.
 func (s *Server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -293,8 +299,8 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	return string(answer), err
 }
 
-// findScript finds integration/zookeeper.sh in the module that contains the working directory, which for a
-// test is that of its package.
+// findScript finds integration/zookeeper.sh in the module that contains the working directory,
+// which for a test is that of its package.
 func findScript() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

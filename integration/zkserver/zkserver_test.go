@@ -65,7 +65,8 @@ func TestDataSurvivesRestart(t *testing.T) {
 	}
 }
 
-// A server has what was there when a copy of its files was made, or nothing, and the files that it had are still there.
+// A server has what was there when a copy of its files was made, or nothing, and the files that it
+// had are still there.
 func TestReplacedData(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)
@@ -307,7 +308,8 @@ func wantRefused(t *testing.T, addr string) {
 	}
 }
 
-// leakedGoroutines describes the goroutines that still run code of this package after its tests, or "".
+// leakedGoroutines describes the goroutines that still run code of this package after its tests, or
+// "".
 func leakedGoroutines() string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)

@@ -1,5 +1,5 @@
-// Command app is one instance of an application. Start it several times, and the instances share the
-// jobs that swctl submits. Its code is in package instance.
+// Command app is one instance of an application. Start it several times, and the instances share
+// the jobs that swctl submits. Its code is in package instance.
 //
 //	swctl dev &
 //	go run ./sample/app --id app-1 &

@@ -21,8 +21,8 @@ const grace = 5 * time.Second
 // work is the duration of every run, so that runs could overlap.
 const work = "50ms"
 
-// runInstance is the main function of a child process: it runs an instance of the sample's application
-// until ctx ends or stdin is closed.
+// runInstance is the main function of a child process: it runs an instance of the sample's
+// application until ctx ends or stdin is closed.
 func runInstance(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	go func() {
 		// The demo holds the other end, and the kernel closes it however the demo dies.

@@ -31,13 +31,14 @@ type config struct {
 	Keep bool
 	// Session is the session timeout of the instances. Default 4s.
 	Session time.Duration
-	// Runs is how many runs to wait for between two steps. Default 24, which takes about three seconds.
+	// Runs is how many runs to wait for between two steps. Default 24, which takes about three
+	// seconds.
 	Runs int
 }
 
 // runDemo runs the demo, which takes about 15 seconds. The last line that it prints is PASS and the
-// figures, or FAIL and the reason; then it returns errFailed. If ctx ends first, it returns the cause.
-// It leaves no process and, without config.Keep, no file behind.
+// figures, or FAIL and the reason; then it returns errFailed. If ctx ends first, it returns the
+// cause. It leaves no process and, without config.Keep, no file behind.
 func runDemo(ctx context.Context, cfg config) error {
 	if !canSignal {
 		return errors.New("the demo kills processes, which needs Unix signals: use Linux or macOS")

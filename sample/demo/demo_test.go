@@ -241,7 +241,8 @@ func readUntil(t *testing.T, out io.Reader, text string) (pids []int) {
 	return pids
 }
 
-// awaitEnd waits until a process has ended. It may remain as a zombie if nothing on this machine reaps it.
+// awaitEnd waits until a process has ended. It may remain as a zombie if nothing on this machine
+// reaps it.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

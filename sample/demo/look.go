@@ -100,8 +100,8 @@ func (d *demo) await(ctx context.Context, patience time.Duration, what string, l
 	}
 }
 
-// idle waits until no run of an instance's jobs is in progress, nor about to begin: a job in mid-run is taken
-// over when the session ends.
+// idle waits until no run of an instance's jobs is in progress, nor about to begin: a job in
+// mid-run is taken over when the session ends.
 func (d *demo) idle(ctx context.Context, sid string) error {
 	const soon = 250 * time.Millisecond
 	return d.await(ctx, 15*time.Second, "a moment in which "+sid+" runs nothing", func() error {

@@ -1,6 +1,6 @@
-// Command demo shows in 15 seconds what singleworker does: three instances, each a process, share nine
-// jobs; one is killed with SIGKILL, one is stopped, a job is canceled. Then it checks every run: no tick
-// ran twice, and none was lost.
+// Command demo shows in 15 seconds what singleworker does: three instances, each a process, share
+// nine jobs; one is killed with SIGKILL, one is stopped, a job is canceled. Then it checks every
+// run: no tick ran twice, and none was lost.
 //
 //	go run github.com/swjobs/singleworker/sample/demo@latest
 //	go run ./sample/demo --zk 127.0.0.1:2181
@@ -8,13 +8,13 @@
 // The last line is PASS and the figures (exit code 0), or FAIL and the reason (exit code
 // 1). Without --zk the demo has a ZooKeeper server in memory.
 //
-// story.go has one function per step and reads like an operator's script: it starts processes, sends
-// them signals, and queries package admin. Everything goes into a record (package record), and the
-// verdict is based on that record alone.
+// story.go has one function per step and reads like an operator's script: it starts processes,
+// sends them signals, and queries package admin. Everything goes into a record (package record),
+// and the verdict is based on that record alone.
 //
 // The instances are real processes: this program, started again with the argument "instance"
-// (children.go). None of them outlives the demo: at the end they are stopped, or killed if they do not
-// stop. Each also exits when its standard input is closed, which happens if the demo is killed.
+// (children.go). None of them outlives the demo: at the end they are stopped, or killed if they do
+// not stop. Each also exits when its standard input is closed, which happens if the demo is killed.
 package main
 
 import (
@@ -143,8 +143,9 @@ type signalError struct{ signal syscall.Signal }
 
 func (e *signalError) Error() string { return "stopped by signal: " + e.signal.String() }
 
-// untilSignal returns a context that ends with the first signal to stop. That includes a closed terminal
-// or output pipe: neither may leave files or processes behind. A second signal has its usual effect.
+// untilSignal returns a context that ends with the first signal to stop. That includes a closed
+// terminal or output pipe: neither may leave files or processes behind. A second signal has its
+// usual effect.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup

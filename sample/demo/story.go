@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// submission is a submitted job. Its period is stated so that the due ticks can be counted independently of the
-// library.
+// submission is a submitted job. Its period is stated so that the due ticks can be counted
+// independently of the library.
 type submission struct {
 	name, schedule, zone, handler string
 	period                        time.Duration
@@ -82,8 +82,8 @@ func (d *demo) findServer(ctx context.Context) error {
 	return nil
 }
 
-// refuseToShare returns an error if the group is in use: the demo's instances would run its jobs, and the
-// demo would cancel them.
+// refuseToShare returns an error if the group is in use: the demo's instances would run its jobs,
+// and the demo would cancel them.
 func (d *demo) refuseToShare(ctx context.Context) error {
 	owners, err := d.owners(ctx)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 // top is where the image is built: COPY takes files from there.
 const top = "../.."
 
-// readDockerfile parses the Dockerfile with the code that docker build uses, and returns what its linter finds.
+// readDockerfile parses the Dockerfile with the code that docker build uses, and returns what its
+// linter finds.
 func readDockerfile() (stages []instructions.Stage, warnings []string, err error) {
 	text, err := os.ReadFile("Dockerfile")
 	if err != nil {

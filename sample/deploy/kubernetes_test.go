@@ -31,7 +31,8 @@ type manifests struct {
 	set     appsv1.StatefulSet
 }
 
-// readManifests reads kubernetes.yaml as the API server would with strict validation: an unknown or doubled field is an error.
+// readManifests reads kubernetes.yaml as the API server would with strict validation: an unknown or
+// doubled field is an error.
 func readManifests(t *testing.T) manifests {
 	t.Helper()
 	var all manifests

@@ -66,7 +66,8 @@ func set(t *testing.T) setting {
 	return s
 }
 
-// runs starts a command of the files that runs an instance, waits until that is ready, and stops it.
+// runs starts a command of the files that runs an instance, waits until that is ready, and stops
+// it.
 func (s setting) runs(t *testing.T, command []string, id string) {
 	t.Helper()
 	s.serves(t, command, "/readyz", func(ctx context.Context) {
@@ -77,7 +78,8 @@ func (s setting) runs(t *testing.T, command []string, id string) {
 	})
 }
 
-// serves starts a command of the files, waits until it answers "ok" at a path, checks it, and stops it as a supervisor does.
+// serves starts a command of the files, waits until it answers "ok" at a path, checks it, and stops
+// it as a supervisor does.
 func (s setting) serves(t *testing.T, command []string, path string, check func(ctx context.Context)) {
 	t.Helper()
 	var log strings.Builder

@@ -1,7 +1,7 @@
 // Command elector shows gocron with a latch as its Elector: three processes have the same gocron
-// scheduler with the same job, which runs on one of them. The leader is killed with SIGKILL, the next one
-// is stopped cleanly; each time another takes over. The last line is PASS and the figures, or FAIL and
-// the reason.
+// scheduler with the same job, which runs on one of them. The leader is killed with SIGKILL, the
+// next one is stopped cleanly; each time another takes over. The last line is PASS and the figures,
+// or FAIL and the reason.
 //
 //	go run ./sample/elector                        # with an in-memory ZooKeeper
 //	go run ./sample/elector -zk host:port/chroot   # with that one

@@ -27,8 +27,8 @@ const (
 	slack = session * 3 / 4
 )
 
-// judge checks the runs. Ordered by time, each term must have one worker and a larger token than the term
-// before.
+// judge checks the runs. Ordered by time, each term must have one worker and a larger token than
+// the term before.
 func judge(runs []run, killed, stopped time.Time) (verdict, error) {
 	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b run) int { return a.At.Compare(b.At) })
 	v := verdict{runs: len(runs)}

@@ -19,8 +19,8 @@ type run struct {
 	At     time.Time `json:"at"`
 }
 
-// work is an application: a latch, a gocron scheduler that uses it, and a job. It ends with ctx, or when
-// its standard input is closed.
+// work is an application: a latch, a gocron scheduler that uses it, and a job. It ends with ctx, or
+// when its standard input is closed.
 func work(ctx context.Context, zk, path, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package instance is an application as a user of the library would write it. Its instances share the
-// jobs that swctl submits. sample/app runs one instance; sample/demo starts three.
+// Package instance is an application as a user of the library would write it. Its instances share
+// the jobs that swctl submits. sample/app runs one instance; sample/demo starts three.
 //
 // The 25 lines that matter are [Run] in this file: a manager, its handlers, Run. The rest is flags
 // (flags.go) and a middleware (ledger.go) that records every run for package record.

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/health"
 )
 
-// serveProbes answers the probes of a supervisor at an address until stop is called. It continues while the
-// manager stops, so that the supervisor sees an instance that is alive and not ready.
+// serveProbes answers the probes of a supervisor at an address until stop is called. It continues
+// while the manager stops, so that the supervisor sees an instance that is alive and not ready.
 func serveProbes(ctx context.Context, address string, m *singleworker.Manager) (stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

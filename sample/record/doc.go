@@ -60,7 +60,8 @@ func (d Dir) Event(words ...string) error {
 	return err
 }
 
-// SaveOwners records the owner of each job. when is before-kill, after-kill, before-stop or after-stop.
+// SaveOwners records the owner of each job. when is before-kill, after-kill, before-stop or
+// after-stop.
 func (d Dir) SaveOwners(when string, owners Owners) error {
 	text, err := json.Marshal(owners)
 	if err != nil {

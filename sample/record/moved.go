@@ -73,8 +73,8 @@ func (d *demo) firstRunElsewhere(m *move, at Millis, sid string) bool {
 	return false
 }
 
-// Moved returns a table of where the jobs of an instance moved after it was killed or stopped: step is
-// kill or stop. It returns an error while one of them has not run elsewhere.
+// Moved returns a table of where the jobs of an instance moved after it was killed or stopped: step
+// is kill or stop. It returns an error while one of them has not run elsewhere.
 func (d Dir) Moved(step string) (string, error) {
 	all, err := d.read()
 	if err != nil {
@@ -94,9 +94,9 @@ func (d Dir) Moved(step string) (string, error) {
 	return text.String(), err
 }
 
-// takeoverBound is the upper bound of the time from a kill to the run of a job elsewhere that was idle then: its
-// period, the grace in which its owner could have claimed its next tick, and what a busy machine adds. The
-// session does not matter.
+// takeoverBound is the upper bound of the time from a kill to the run of a job elsewhere that was
+// idle then: its period, the grace in which its owner could have claimed its next tick, and what a
+// busy machine adds. The session does not matter.
 func takeoverBound(period Millis) Millis { return period + 1000 }
 
 // takeovers formats the longest takeover per job period.

@@ -31,8 +31,8 @@ func (d Dir) readOwners(when string) (Owners, error) {
 	return owners, nil
 }
 
-// Busiest returns the instance that owns the most jobs, and how many. It returns an error if no job has
-// an owner.
+// Busiest returns the instance that owns the most jobs, and how many. It returns an error if no job
+// has an owner.
 func (o Owners) Busiest() (sid string, count int, err error) {
 	counts := o.count()
 	for candidate, n := range counts {
@@ -46,8 +46,8 @@ func (o Owners) Busiest() (sid string, count int, err error) {
 	return sid, count, nil
 }
 
-// Shares returns how many jobs each of these instances owns, as "3-3-3". It returns an error unless each
-// job is owned by one of them and the numbers differ by at most one.
+// Shares returns how many jobs each of these instances owns, as "3-3-3". It returns an error unless
+// each job is owned by one of them and the numbers differ by at most one.
 func (o Owners) Shares(sids []string) (string, error) {
 	counts := o.count()
 	least, most, sum := len(o), 0, 0

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// scenario is a correct record, which tests modify. Two instances share three jobs: a and c are due every
-// second, b every two; times are in ms since the Unix epoch.
+// scenario is a correct record, which tests modify. Two instances share three jobs: a and c are due
+// every second, b every two; times are in ms since the Unix epoch.
 //
 //	10000  settled: s1 owns a, s2 owns b and c
 //	20100  s1 is killed; s2 takes a over at 21260

@@ -1,8 +1,7 @@
-// Package admin reads and changes the jobs of one group of instances: it
-// submits, edits, cancels, pauses, lists and shows jobs, runs one now or stops
-// its run, explains the outcome of ticks, and lists and drains instances. swctl is
-// built on it, and an application's admin page can be. Dial connects, and On works on the session of
-// an instance.
+// Package admin reads and changes the jobs of one group of instances: it submits, edits, cancels,
+// pauses, lists and shows jobs, runs one now or stops its run, explains the outcome of ticks, and
+// lists and drains instances. swctl is built on it, and an application's admin page can be. Dial
+// connects, and On works on the session of an instance.
 //
 // The name of a shard, such as "report[3]", selects one shard of a job: to get
 // it, to read its history, to explain its ticks, to run it or to stop its run.

@@ -11,22 +11,24 @@ import (
 )
 
 const (
-	// parts is into how many nodes the book is divided: 10,000 failing jobs are some 160 in each. The number is
-	// part of the layout in ZooKeeper.
+	// parts is into how many nodes the book is divided: 10,000 failing jobs are some 160 in each. The
+	// number is part of the layout in ZooKeeper.
 	parts = 64
-	// perPart is how many episodes a part holds, which take 1.2 KB each at most. Of more, those that are over are dropped; then
-	// none begins.
+	// perPart is how many episodes a part holds, which take 1.2 KB each at most. Of more, those that
+	// are over are dropped; then none begins.
 	perPart = 500
 	// lastsPerPart is of how many slots without an episode a part remembers the last failure.
 	lastsPerPart = 1000
 	// perKind is how many episodes of a slot and a kind wait for a target that does not answer.
 	perKind = 4
-	// forgetAfter is how many entries after its last failure that of a slot is forgotten. No history reaches back so far.
+	// forgetAfter is how many entries after its last failure that of a slot is forgotten. No history
+	// reaches back so far.
 	forgetAfter = 500
 )
 
-// book holds the episodes of a group. It is a state machine: what happened comes in, what is owed to the targets comes out.
-// Of each slot that has failed it remembers how far its history was taken in, because a Watch that is resumed may report it again.
+// book holds the episodes of a group. It is a state machine: what happened comes in, what is owed
+// to the targets comes out. Of each slot that has failed it remembers how far its history was taken
+// in, because a Watch that is resumed may report it again.
 type book struct {
 	serverType string
 	targets    []string
@@ -52,8 +54,9 @@ type part struct {
 
 // record is what is known of a slot.
 type record struct {
-	// Number and Rev are those of the last failure that was taken in, and Created is that of its slot: see admin.Entry and admin.Event. In
-	// a tree that was copied to another ensemble Created is 0 until the slot is heard of.
+	// Number and Rev are those of the last failure that was taken in, and Created is that of its slot:
+	// see admin.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0
+	// until the slot is heard of.
 	Created  int64      `json:"created,omitempty"`
 	Number   int64      `json:"number,omitempty"`
 	Rev      int64      `json:"rev,omitempty"`
@@ -149,8 +152,8 @@ func (b *book) take(ev admin.Event) {
 	}
 }
 
-// knows reports whether what a Watch tells that is resumed was taken in before. The records of a slot that was created again say nothing
-// of that, and what they say of the former one is over.
+// knows reports whether what a Watch tells that is resumed was taken in before. The records of a
+// slot that was created again say nothing of that, and what they say of the former one is over.
 func (b *book) knows(ev admin.Event) bool {
 	r := b.parts[partOf(ev.Job)].slots[ev.Job]
 	if r == nil || r.Number == 0 {
@@ -194,8 +197,9 @@ func (b *book) happened(ev admin.Event) {
 	}
 }
 
-// failed takes in a failure, unless it is to be retried: then it counts when another tick is run first. The late failure of a run
-// that was followed by another one says nothing of how the job is now.
+// failed takes in a failure, unless it is to be retried: then it counts when another tick is run
+// first. The late failure of a run that was followed by another one says nothing of how the job is
+// now.
 func (b *book) failed(ev admin.Event, f failure) {
 	if ev.Amended && ev.Superseded {
 		return
@@ -241,7 +245,8 @@ func (b *book) count(slot string, f failure) {
 	p.episodes++
 }
 
-// open is the episode that a failure continues, or nil. One that is over and of whose end nobody was told continues, too.
+// open is the episode that a failure continues, or nil. One that is over and of whose end nobody
+// was told continues, too.
 func (r *record) open(kind Kind) *episode {
 	for _, ep := range slices.Backward(r.Episodes) {
 		if ep.Kind == kind {
@@ -254,7 +259,8 @@ func (r *record) open(kind Kind) *episode {
 	return nil
 }
 
-// makeRoom drops what a target that does not answer has been waiting for longest, and reports whether there is room for one more.
+// makeRoom drops what a target that does not answer has been waiting for longest, and reports
+// whether there is room for one more.
 func (b *book) makeRoom(p *part, r *record, kind Kind) bool {
 	same := 0
 	for _, ep := range r.Episodes {

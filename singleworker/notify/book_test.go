@@ -198,7 +198,8 @@ func replaced(ev admin.Event) admin.Event {
 	return ev
 }
 
-// TestWhatAnHeirIsToldAgain has a sender take in some events, and its heir hear what a history says then.
+// TestWhatAnHeirIsToldAgain has a sender take in some events, and its heir hear what a history says
+// then.
 func TestWhatAnHeirIsToldAgain(t *testing.T) {
 	t.Parallel()
 	const since = ", since 2026-11-22 12:00:00 UTC"
@@ -319,7 +320,8 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 	}
 }
 
-// TestCanceledLeavesNothing has a job that failed canceled: at a resumption, nothing of the next one of that name is held back.
+// TestCanceledLeavesNothing has a job that failed canceled: at a resumption, nothing of the next
+// one of that name is held back.
 func TestCanceledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := toOps()
@@ -355,8 +357,9 @@ func restarted(t *testing.T, b *book) *book {
 	return next
 }
 
-// Jobs run at random; the sender dies at random moments, before and after it has recorded what it has told, and its heir is
-// told the whole history again. Each target hears of each episode, in order, and twice only if the death came in between.
+// Jobs run at random; the sender dies at random moments, before and after it has recorded what it
+// has told, and its heir is told the whole history again. Each target hears of each episode, in
+// order, and twice only if the death came in between.
 func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
@@ -478,7 +481,8 @@ func (w *randomJobs) run(r *rand.Rand) admin.Event {
 	return w.add(ran(name, strconv.Itoa(w.runs), states[r.IntN(len(states))], w.runs))
 }
 
-// late has the result of a run come late. A failure of one that was interrupted is not told if another run has followed.
+// late has the result of a run come late. A failure of one that was interrupted is not told if
+// another run has followed.
 func (w *randomJobs) late(j *randomJob, i int, state string) admin.Event {
 	ev := j.past[i]
 	entry := *ev.Entry
@@ -494,7 +498,8 @@ func (w *randomJobs) late(j *randomJob, i int, state string) admin.Event {
 	return ev
 }
 
-// resume tells an heir everything that is still in the histories of some jobs, which includes all that came after its cursor.
+// resume tells an heir everything that is still in the histories of some jobs, which includes all
+// that came after its cursor.
 func (w *randomJobs) resume(b *book, r *rand.Rand) *book {
 	cursor := b.cursor
 	for _, j := range w.jobs {
@@ -536,8 +541,8 @@ func (w *randomJobs) check(t *testing.T, target string, seed uint64) {
 	}
 }
 
-// 10,000 jobs that fail at once, whatever their names and errors are, fit into the nodes of the book; what does not is
-// dropped and counted.
+// 10,000 jobs that fail at once, whatever their names and errors are, fit into the nodes of the
+// book; what does not is dropped and counted.
 func TestBookIsBounded(t *testing.T) {
 	t.Parallel()
 	b := toOps(Rule{To: []string{"ops", "a target with a long name"}})

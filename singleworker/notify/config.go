@@ -32,15 +32,17 @@ var kinds = job.NotifyKinds()
 
 // Sender delivers messages to one place. It may be called for one message at a time.
 type Sender interface {
-	// Send delivers the message before ctx ends, or returns an error, which is logged: it must not contain secrets. The message is
-	// sent again after an error, so a Sender must not return one after it has delivered.
+	// Send delivers the message before ctx ends, or returns an error, which is logged: it must not
+	// contain secrets. The message is sent again after an error, so a Sender must not return one after
+	// it has delivered.
 	Send(ctx context.Context, m Message) error
-	// Most is how many items a message may have; the others follow in the next one. 0 means any number: the Sender lists
-	// some and counts the rest.
+	// Most is how many items a message may have; the others follow in the next one. 0 means any
+	// number: the Sender lists some and counts the rest.
 	Most() int
 }
 
-// Rule says who is told what about which jobs. A job can name further targets itself: see job.Job.Notify.
+// Rule says who is told what about which jobs. A job can name further targets itself: see
+// job.Job.Notify.
 type Rule struct {
 	// Jobs is a pattern for the names of jobs, as of path.Match: "report*". Default: all jobs.
 	Jobs string
@@ -52,24 +54,27 @@ type Rule struct {
 	After int
 }
 
-// Config configures a Notifier. Group, and Targets or Pings, must be set; the zero value of every other field means its default.
+// Config configures a Notifier. Group, and Targets or Pings, must be set; the zero value of every
+// other field means its default.
 type Config struct {
 	// Group is the connection to ZooKeeper and the group, as of the instances.
 	Group admin.Config
-	// Targets are the places where messages go, by name. Names appear in ZooKeeper: a target that is renamed is told about
-	// everything that is still open.
+	// Targets are the places where messages go, by name. Names appear in ZooKeeper: a target that is
+	// renamed is told about everything that is still open.
 	Targets map[string]Sender
-	// Rules are those of the group. What a job says itself (job.Job.Notify) comes beside them. Default: none.
+	// Rules are those of the group. What a job says itself (job.Job.Notify) comes beside them.
+	// Default: none.
 	Rules []Rule
 	// Pings tell services that raise an alarm when they stop. Default: none.
 	Pings []Ping
 
-	// ID names this sender in messages and in the election. Default: host name, process id and four random characters.
+	// ID names this sender in messages and in the election. Default: host name, process id and four
+	// random characters.
 	ID string
 	// Gather is how long the first news for a target waits for more. Default 5 s, maximum 10 min.
 	Gather time.Duration
-	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts of what does not fit into a
-	// message follow at once.
+	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts
+	// of what does not fit into a message follow at once.
 	Every time.Duration
 	// PingEvery is how often the Pings without a job are sent. Default 30 s, minimum 1 s, maximum 1 h.
 	PingEvery time.Duration

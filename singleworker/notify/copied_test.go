@@ -13,7 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
 
-// copyTree copies what outlives sessions from one ensemble to another, as tools do. The other one counts its transactions from its own beginning.
+// copyTree copies what outlives sessions from one ensemble to another, as tools do. The other one
+// counts its transactions from its own beginning.
 func copyTree(ctx context.Context, from, to *zkconn.Conn, path string) error {
 	data, stat, err := from.Get(ctx, path)
 	if err != nil || stat.EphemeralOwner != 0 {
@@ -31,8 +32,9 @@ func copyTree(ctx context.Context, from, to *zkconn.Conn, path string) error {
 	return err
 }
 
-// A sender in a tree that was copied to another ensemble, where all numbers of transactions are lower, or higher, waits for no sender of the
-// former one, repeats nothing that was told there, and leaves out nothing that happened since.
+// A sender in a tree that was copied to another ensemble, where all numbers of transactions are
+// lower, or higher, waits for no sender of the former one, repeats nothing that was told there, and
+// leaves out nothing that happened since.
 func TestCopiedTree(t *testing.T) {
 	t.Parallel()
 	for _, higher := range []bool{false, true} {

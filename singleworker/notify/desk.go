@@ -18,7 +18,8 @@ const (
 	saveGrace = 5 * time.Second
 )
 
-// desk is the sender in a term. The book belongs to the goroutine of run; others send closures to the inbox.
+// desk is the sender in a term. The book belongs to the goroutine of run; others send closures to
+// the inbox.
 type desk struct {
 	n        *Notifier
 	store    *store
@@ -142,7 +143,8 @@ func (d *desk) tell(ctx context.Context) error {
 	return err
 }
 
-// finish waits for the deliveries in progress and records them. The next sender begins when this one has returned.
+// finish waits for the deliveries in progress and records them. The next sender begins when this
+// one has returned.
 func (d *desk) finish(ctx context.Context, group *task.Group) error {
 	ended := make(chan struct{})
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.n.cfg.Timeout+saveGrace)
@@ -169,7 +171,8 @@ func (d *desk) finish(ctx context.Context, group *task.Group) error {
 	return d.store.save(save, d.book, false)
 }
 
-// settle records the book and begins deliveries. It returns when something is due next; zero if nothing is.
+// settle records the book and begins deliveries. It returns when something is due next; zero if
+// nothing is.
 func (d *desk) settle(ctx context.Context, group *task.Group) (next time.Time, err error) {
 	owed := d.book.owed(d.n.targets)
 	due, next := d.due(owed)

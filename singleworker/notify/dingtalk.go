@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// DingTalk posts messages to a custom robot of a DingTalk group, as plain text. A robot that asks for keywords must accept one that is
-// in all messages, such as the server type.
+// DingTalk posts messages to a custom robot of a DingTalk group, as plain text. A robot that asks
+// for keywords must accept one that is in all messages, such as the server type.
 type DingTalk struct {
 	// URL is that of the robot, with its access_token.
 	URL Secret

@@ -1,5 +1,5 @@
-// Package notify tells people and programs about jobs that fail, miss ticks, are late or hang, and about their recovery: by
-// webhook, Slack, DingTalk, WeCom or mail.
+// Package notify tells people and programs about jobs that fail, miss ticks, are late or hang, and
+// about their recovery: by webhook, Slack, DingTalk, WeCom or mail.
 //
 //	n, err := notify.New(notify.Config{
 //		Group:   admin.Config{Servers: "zk1:2181/prod", ServerType: "billing"},
@@ -8,36 +8,41 @@
 //	})
 //	err = n.Run(ctx) // beside Manager.Run, in every instance
 //
-// Every instance of the application runs a Notifier, and one of them, which they elect, sends. It follows the whole group,
-// so it also tells about jobs of instances that have died: of a late job within seconds after its job.Job.AlarmAfter.
-// "swctl notify" is the same as a process.
+// Every instance of the application runs a Notifier, and one of them, which they elect, sends. It
+// follows the whole group, so it also tells about jobs of instances that have died: of a late job
+// within seconds after its job.Job.AlarmAfter. "swctl notify" is the same as a process.
 //
-// A job can name targets itself, in job.Job.Notify: that comes beside the Rules, which it does not replace.
+// A job can name targets itself, in job.Job.Notify: that comes beside the Rules, which it does not
+// replace.
 //
 // # Episodes
 //
-// The first failure of a job begins an episode, which is told once. Further failures are counted. The next success ends the
-// episode, which is told once, too, with the count ([Recovered]). There is one episode per job, or shard, and [Kind]. An episode
-// that began again before anybody was told that it was over continues. An attempt that fails and is retried is not a failure,
-// and neither is an interrupted run, which is run again.
+// The first failure of a job begins an episode, which is told once. Further failures are counted.
+// The next success ends the episode, which is told once, too, with the count ([Recovered]). There
+// is one episode per job, or shard, and [Kind]. An episode that began again before anybody was told
+// that it was over continues. An attempt that fails and is retried is not a failure, and neither is
+// an interrupted run, which is run again.
 //
-// What comes up within [Config.Gather] is collected in one message, and each target gets at most one message per
-// [Config.Every]: it lists the first 20 episodes and counts the others. A [Webhook] gets all of them.
+// What comes up within [Config.Gather] is collected in one message, and each target gets at most
+// one message per [Config.Every]: it lists the first 20 episodes and counts the others. A [Webhook]
+// gets all of them.
 //
 // # What is promised
 //
-// Begun episodes are recorded in ZooKeeper before they are told, and what was told to whom afterwards, together with the position
-// up to which the group's changes were read. If the sender dies, another instance continues there. So each episode reaches each
-// target at least once, and exactly once unless the sender dies, or loses ZooKeeper, between a delivery and its
-// record, or the target did not confirm what it had received. Item.ID is then the same: receivers can drop what they
-// have seen.
+// Begun episodes are recorded in ZooKeeper before they are told, and what was told to whom
+// afterwards, together with the position up to which the group's changes were read. If the sender
+// dies, another instance continues there. So each episode reaches each target at least once, and
+// exactly once unless the sender dies, or loses ZooKeeper, between a delivery and its record, or
+// the target did not confirm what it had received. Item.ID is then the same: receivers can drop
+// what they have seen.
 //
-// A target that does not answer is tried again, after 5 seconds to 5 minutes, and does not delay the others. What waits for it
-// is bounded by the number of jobs: if more than 4 episodes of one kind and job wait, the oldest is dropped, which is
-// logged and counted in [Stats]. A Notifier that runs for the first time tells about what happens from then on.
+// A target that does not answer is tried again, after 5 seconds to 5 minutes, and does not delay
+// the others. What waits for it is bounded by the number of jobs: if more than 4 episodes of one
+// kind and job wait, the oldest is dropped, which is logged and counted in [Stats]. A Notifier that
+// runs for the first time tells about what happens from then on.
 //
-// If no instance lives, nobody tells anything. [Config.Pings] cover that: they tell a service such as healthchecks.io, which
-// raises an alarm when they stop.
+// If no instance lives, nobody tells anything. [Config.Pings] cover that: they tell a service such
+// as healthchecks.io, which raises an alarm when they stop.
 //
 // # How it works
 //

@@ -63,8 +63,9 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// post sends a body and returns the beginning of the reply, which had a status of 200 to 299. Redirects are not
-// followed: they could lead elsewhere. Errors contain nothing of the URL but the host.
+// post sends a body and returns the beginning of the reply, which had a status of 200 to 299.
+// Redirects are not followed: they could lead elsewhere. Errors contain nothing of the URL but the
+// host.
 func (w web) post(ctx context.Context, header http.Header, body []byte) (reply []byte, err error) {
 	return w.send(ctx, http.MethodPost, header, bytes.NewReader(body))
 }
@@ -140,7 +141,8 @@ func marshal(document any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
-// excerpt is what a log shows of a reply: nothing if that repeats what may be secret of the URL, as error pages do.
+// excerpt is what a log shows of a reply: nothing if that repeats what may be secret of the URL, as
+// error pages do.
 func (w web) excerpt(reply []byte) string {
 	text := strings.ToLower(string(reply))
 	if slices.ContainsFunc(w.secrets(), func(secret string) bool { return strings.Contains(text, secret) }) {
@@ -149,8 +151,9 @@ func (w web) excerpt(reply []byte) string {
 	return excerpt(reply)
 }
 
-// secrets are the words of the URL that may be secret, in small letters: those of four letters and digits or more, of the values in
-// the query, and of such parts of the path as nobody reads. However a reply escapes them, the words are as they were.
+// secrets are the words of the URL that may be secret, in small letters: those of four letters and
+// digits or more, of the values in the query, and of such parts of the path as nobody reads.
+// However a reply escapes them, the words are as they were.
 func (w web) secrets() (words []string) {
 	const shortest, longest = 4, 12 // names in a path, such as "webhook", are shorter, and have no digits
 	u, err := url.Parse(string(w.url))

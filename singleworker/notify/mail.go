@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Mail sends messages by SMTP, encrypted: at once on port 465, otherwise by STARTTLS, which the server must offer unless it is on
-// this machine.
+// Mail sends messages by SMTP, encrypted: at once on port 465, otherwise by STARTTLS, which the
+// server must offer unless it is on this machine.
 type Mail struct {
 	// Server is "host:port".
 	Server string

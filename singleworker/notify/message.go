@@ -17,17 +17,20 @@ type Item struct {
 	// ID is the same if the item is sent again.
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Job is the name of the job, or of the shard, such as "report[3]", or of a job that runs on every instance, with the
-	// instance: "report/app-1".
+	// Job is the name of the job, or of the shard, such as "report[3]", or of a job that runs on every
+	// instance, with the instance: "report/app-1".
 	Job string `json:"job"`
-	// Of is what the job has recovered from; else empty. Canceled means that the job, or the shard, no longer exists.
+	// Of is what the job has recovered from; else empty. Canceled means that the job, or the shard, no
+	// longer exists.
 	Of       Kind `json:"of,omitempty"`
 	Canceled bool `json:"canceled,omitempty"`
 	// Tick is the first tick concerned; zero if that is not known.
 	Tick time.Time `json:"tick,omitzero"`
-	// At is when the episode began, or ended, according to the records or, of a late or a hung job, the sender's clock.
+	// At is when the episode began, or ended, according to the records or, of a late or a hung job,
+	// the sender's clock.
 	At time.Time `json:"at,omitzero"`
-	// Count is how many runs have failed, or ticks were missed, in this episode until the message was made.
+	// Count is how many runs have failed, or ticks were missed, in this episode until the message was
+	// made.
 	Count int `json:"count,omitempty"`
 	// InstanceID is where the last run failed, or hangs.
 	InstanceID string `json:"instance_id,omitempty"`
@@ -50,7 +53,8 @@ type Message struct {
 // listed is how many items a text for people lists.
 const listed = 20
 
-// Subject is the message in a line of at most 200 bytes: "billing: report failed", or "billing: 2 failed, 1 late".
+// Subject is the message in a line of at most 200 bytes: "billing: report failed", or "billing: 2
+// failed, 1 late".
 func (m Message) Subject() string {
 	subject := plain.Printable(m.ServerType) + ": "
 	switch {
@@ -74,7 +78,8 @@ func (m Message) Subject() string {
 	return shortened(subject+strings.Join(counts, ", "), 200)
 }
 
-// Text is the message for people: the subject and, if most bytes suffice, a line for each of the first 20 items. Times are in UTC.
+// Text is the message for people: the subject and, if most bytes suffice, a line for each of the
+// first 20 items. Times are in UTC.
 func (m Message) Text(most int) string {
 	var text strings.Builder
 	text.WriteString(m.Subject() + "\n")

@@ -31,11 +31,13 @@ type Notifier struct {
 	stats Stats
 }
 
-// Stats are what a Notifier has done since it was created. Another instance may have been the sender before.
+// Stats are what a Notifier has done since it was created. Another instance may have been the
+// sender before.
 type Stats struct {
 	Sending bool // it is the sender now
 	Targets map[string]TargetStats
-	// Dropped are the episodes that were not told because too many waited for a target that does not answer.
+	// Dropped are the episodes that were not told because too many waited for a target that does not
+	// answer.
 	Dropped int
 	// PingsFailed are those that were not sent in three attempts.
 	PingsFailed int
@@ -101,9 +103,10 @@ func (n *Notifier) message(items []Item) Message {
 	return Message{ServerType: n.cfg.Group.ServerType, Sender: n.cfg.ID, At: time.Now().UTC(), Items: items}
 }
 
-// Run takes part in the election of the sender, and sends while it is that one, until ctx is done. It outlives lost connections and
-// sessions, and records that cannot be read, of which it begins new ones. When it returns, deliveries in progress have ended. A
-// Notifier runs once. Errors: latch.ErrAccessDenied; latch.ErrNotReleased if ZooKeeper was unreachable at the end.
+// Run takes part in the election of the sender, and sends while it is that one, until ctx is done.
+// It outlives lost connections and sessions, and records that cannot be read, of which it begins
+// new ones. When it returns, deliveries in progress have ended. A Notifier runs once. Errors:
+// latch.ErrAccessDenied; latch.ErrNotReleased if ZooKeeper was unreachable at the end.
 func (n *Notifier) Run(ctx context.Context) error {
 	g := n.cfg.Group
 	l, err := latch.New(latch.Config{

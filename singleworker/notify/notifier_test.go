@@ -28,7 +28,8 @@ import (
 
 var errPaper = errors.New("out of paper")
 
-// scene is a group in virtual time with an instance whose jobs fail or not, and senders of notifications.
+// scene is a group in virtual time with an instance whose jobs fail or not, and senders of
+// notifications.
 type scene struct {
 	*swtest.Cluster
 
@@ -315,7 +316,8 @@ func TestRetriesAreNotTold(t *testing.T) {
 	})
 }
 
-// A job names a target itself. That is told from its submission on, whatever the rules of the group say.
+// A job names a target itself. That is told from its submission on, whatever the rules of the group
+// say.
 func TestJobNamesTargets(t *testing.T) {
 	t.Parallel()
 	inScene(t, func(s *scene) {
@@ -409,8 +411,8 @@ func TestHungRunIsTold(t *testing.T) {
 	})
 }
 
-// A run that is lost with its group is late: nobody runs the job, and a Notifier outside of the group tells.
-// A sender whose clock is wrong tells of the jobs that are late, and of no others.
+// A run that is lost with its group is late: nobody runs the job, and a Notifier outside of the
+// group tells. A sender whose clock is wrong tells of the jobs that are late, and of no others.
 func TestSenderWhoseClockIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
@@ -463,8 +465,8 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// What somebody has written to the records of what was told, or has copied from another ensemble, ends no sender and silences no
-// job. It is said once.
+// What somebody has written to the records of what was told, or has copied from another ensemble,
+// ends no sender and silences no job. It is said once.
 func TestRecordsThatNoSenderWrites(t *testing.T) {
 	t.Parallel()
 	const forever = `{"schema":1,"slots":{"report":{"episodes":[{"kind":"late","id":"x","tick":9223372036854775807}]}}}`

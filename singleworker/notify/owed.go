@@ -13,8 +13,8 @@ type owing struct {
 	phase   phase
 }
 
-// owed lists what each target has to be told, the oldest first, and forgets the episodes that are over and of which everybody
-// was told.
+// owed lists what each target has to be told, the oldest first, and forgets the episodes that are
+// over and of which everybody was told.
 func (b *book) owed(targets []string) map[string][]owing {
 	all := make(map[string][]owing)
 	for i := range b.parts {

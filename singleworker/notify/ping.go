@@ -11,13 +11,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Ping has the sender request a URL as long as all is well, of a service such as healthchecks.io, which raises an alarm when that stops. So it is
-// heard of when nobody lives who could tell.
+// Ping has the sender request a URL as long as all is well, of a service such as healthchecks.io,
+// which raises an alarm when that stops. So it is heard of when nobody lives who could tell.
 type Ping struct {
 	// URL is requested with GET. It must be HTTPS, or of this machine.
 	URL Secret
-	// Job, if set, is the name of a job: the URL is requested when a run of it, or of a shard, has succeeded, at most once in 10 s.
-	// Default: the URL is requested every Config.PingEvery, if ZooKeeper answers and an instance lives that takes jobs.
+	// Job, if set, is the name of a job: the URL is requested when a run of it, or of a shard, has
+	// succeeded, at most once in 10 s. Default: the URL is requested every Config.PingEvery, if
+	// ZooKeeper answers and an instance lives that takes jobs.
 	Job string
 	// Transport makes the requests. Default: http.DefaultTransport.
 	Transport http.RoundTripper
@@ -54,7 +55,8 @@ func (p *pinger) take(d *desk, ev admin.Event) {
 	}
 }
 
-// live pings for the group again and again, if ZooKeeper says that an instance lives that takes jobs.
+// live pings for the group again and again, if ZooKeeper says that an instance lives that takes
+// jobs.
 func (p *pinger) live(ctx context.Context, d *desk, client *admin.Client) error {
 	for {
 		instances, err := client.Instances(ctx)

@@ -38,7 +38,8 @@ func (b *book) wantedBy(target, slot string, kind Kind, count int) bool {
 	})
 }
 
-// ruled takes in whom a job names. Of an episode that lasts, targets are told that it did not name before.
+// ruled takes in whom a job names. Of an episode that lasts, targets are told that it did not name
+// before.
 func (b *book) ruled(name string, to map[string][]Kind) {
 	delete(b.canceled, name)
 	known, before := b.known(name, to), b.jobs[name]

@@ -55,7 +55,8 @@ func TestRulesOfJobs(t *testing.T) {
 	}
 }
 
-// Of an episode that lasts, a target hears that the job names only later; one that is no longer named hears no more.
+// Of an episode that lasts, a target hears that the job names only later; one that is no longer
+// named hears no more.
 func TestRulesOfJobsThatChange(t *testing.T) {
 	t.Parallel()
 	b := toOps()
@@ -80,7 +81,8 @@ func TestRulesOfJobsThatChange(t *testing.T) {
 	wantSaid(t, told(b), "dev: late report", "ops: late report")
 }
 
-// Each condition of the table that has a kind of notification is told when it begins and when it ends, and a job without an owner is not.
+// Each condition of the table that has a kind of notification is told when it begins and when it
+// ends, and a job without an owner is not.
 func TestEveryConditionWithAKindIsTold(t *testing.T) {
 	t.Parallel()
 	for _, m := range reason.Meanings() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Slack posts messages to an incoming webhook of Slack, or of a service that speaks its format, such as Mattermost. Texts cannot
-// mention anybody.
+// Slack posts messages to an incoming webhook of Slack, or of a service that speaks its format,
+// such as Mattermost. Texts cannot mention anybody.
 type Slack struct {
 	// URL is that of the webhook: it authorizes the message.
 	URL Secret

@@ -17,15 +17,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// The book in ZooKeeper: the head holds the cursor and names the sender, and each part has a node below it. Each write
-// checks the head's version, and a new sender begins with writing the head: so a former one, which may not know yet that
-// it is deposed, writes nothing more.
+// The book in ZooKeeper: the head holds the cursor and names the sender, and each part has a node
+// below it. Each write checks the head's version, and a new sender begins with writing the head: so
+// a former one, which may not know yet that it is deposed, writes nothing more.
 
-// schema of the records. A newer one in the head is refused, never overwritten, up to one that no version will have.
+// schema of the records. A newer one in the head is refused, never overwritten, up to one that no
+// version will have.
 const schema, lastSchema = 1, 1000
 
-// maxRecord is how long the record of a slot is at most, in bytes, without episodes, and for each episode. Texts have 300 bytes each,
-// which JSON may escape.
+// maxRecord is how long the record of a slot is at most, in bytes, without episodes, and for each
+// episode. Texts have 300 bytes each, which JSON may escape.
 const maxRecord = 16 << 10
 
 // errDeposed means that another sender has written.
@@ -54,8 +55,8 @@ type store struct {
 
 func partPath(tree zkrec.Tree, i int) string { return tree.Notices() + "/" + strconv.Itoa(i) }
 
-// load reads the book. From now on no former sender writes. Of what no sender can have written it begins a new one, and
-// says why in unreadable, by its path: once, because it is written over.
+// load reads the book. From now on no former sender writes. Of what no sender can have written it
+// begins a new one, and says why in unreadable, by its path: once, because it is written over.
 func (s *store) load(ctx context.Context, b *book, sender string, term int64) (unreadable map[string]error, err error) {
 	unreadable = make(map[string]error)
 	return unreadable, s.conn.Retry(ctx, func() error {
@@ -112,9 +113,10 @@ func decode(data []byte, record any) error {
 	return json.Unmarshal(data, record)
 }
 
-// parseHead reads the head, which was last written by that transaction. The error is a *zkrec.SchemaError if a newer version may
-// have written it. The head that comes with another error, say in a tree that was copied to this ensemble, has nothing but the
-// cursor: what happens since it was written follows.
+// parseHead reads the head, which was last written by that transaction. The error is a
+// *zkrec.SchemaError if a newer version may have written it. The head that comes with another
+// error, say in a tree that was copied to this ensemble, has nothing but the cursor: what happens
+// since it was written follows.
 func parseHead(data []byte, written int64) (h head, err error) {
 	err = decode(data, &h)
 	switch {
@@ -132,8 +134,9 @@ func parseHead(data []byte, written int64) (h head, err error) {
 	return h, nil
 }
 
-// parse reads the part with that number. What was being told when it was written may have been told. The error is why a
-// record in it, or all of it, was left out: the first one of those by name.
+// parse reads the part with that number. What was being told when it was written may have been
+// told. The error is why a record in it, or all of it, was left out: the first one of those by
+// name.
 func (p *part) parse(number int, data []byte) (first error) {
 	var stored struct {
 		Schema int                        `json:"schema"`
@@ -166,8 +169,8 @@ func (p *part) parse(number int, data []byte) (first error) {
 	return first
 }
 
-// copied takes in that no sender of this ensemble has written the part: each of them writes it after it was created. The transactions in it
-// are others'.
+// copied takes in that no sender of this ensemble has written the part: each of them writes it
+// after it was created. The transactions in it are others'.
 func (p *part) copied() {
 	for _, r := range p.slots {
 		r.Created, p.dirty = 0, true
@@ -211,7 +214,8 @@ func parseRecord(data []byte) (*record, error) {
 	return r, nil
 }
 
-// check returns why no sender can have written the failure, and makes its texts such as may be sent.
+// check returns why no sender can have written the failure, and makes its texts such as may be
+// sent.
 func (f *failure) check() error {
 	f.ID, f.Text, f.SID = firstLine(f.ID), firstLine(f.Text), firstLine(f.SID)
 	switch {
@@ -223,8 +227,9 @@ func (f *failure) check() error {
 	return cmp.Or(zkrec.CheckTime(f.Tick), zkrec.CheckTime(f.At))
 }
 
-// save writes the parts that have changed, and then the cursor up to which they are complete. With prove it writes in any
-// case: a sender that has lost ZooKeeper and does not know it yet does not get further.
+// save writes the parts that have changed, and then the cursor up to which they are complete. With
+// prove it writes in any case: a sender that has lost ZooKeeper and does not know it yet does not
+// get further.
 func (s *store) save(ctx context.Context, b *book, prove bool) error {
 	for i := range b.parts {
 		p := &b.parts[i]

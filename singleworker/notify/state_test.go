@@ -60,7 +60,8 @@ func broken() (records []string) {
 	return append(records, "", "{", "garbage", "\x00", strings.Repeat(" ", 33<<10), strings.Repeat("[", 20_000))
 }
 
-// Whatever stands in place of a slot's record, the others of its part are told, and what is told of it is text that can be sent.
+// Whatever stands in place of a slot's record, the others of its part are told, and what is told of
+// it is text that can be sent.
 func TestBrokenRecordsOfSlots(t *testing.T) {
 	t.Parallel()
 	const good = "good"
@@ -136,7 +137,8 @@ func TestBrokenParts(t *testing.T) {
 	}
 }
 
-// Of a head that no sender of this ensemble can have written, the time at which it was written is left; one of a newer version is refused.
+// Of a head that no sender of this ensemble can have written, the time at which it was written is
+// left; one of a newer version is refused.
 func TestBrokenHeads(t *testing.T) {
 	t.Parallel()
 	const written = 100

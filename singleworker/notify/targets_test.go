@@ -105,7 +105,8 @@ type post struct {
 	refuse string // the line that is refused begins with that
 }
 
-// listen starts the server, which offers STARTTLS if there is a configuration. ended is closed when the client is gone.
+// listen starts the server, which offers STARTTLS if there is a configuration. ended is closed when
+// the client is gone.
 func (p *post) listen(t *testing.T, config *tls.Config) (address string, ended chan struct{}) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -14,20 +14,24 @@ import (
 	"time"
 )
 
-// Webhook posts messages as a batch of CloudEvents 1.0 in JSON (application/cloudevents-batch+json): an array with an event for
-// each item, whose "id" is Item.ID, whose "type" is "singleworker.job.failed" (or ".missed", ".recovered" ...), whose "source" is
-// "/singleworker/" and the server type, whose "subject" is the job, and whose "data" is the Item.
+// Webhook posts messages as a batch of CloudEvents 1.0 in JSON
+// (application/cloudevents-batch+json): an array with an event for each item, whose "id" is
+// Item.ID, whose "type" is "singleworker.job.failed" (or ".missed", ".recovered" ...), whose
+// "source" is "/singleworker/" and the server type, whose "subject" is the job, and whose "data" is
+// the Item.
 //
-// Requests are signed as Standard Webhooks: the headers webhook-id, webhook-timestamp (Unix seconds) and webhook-signature,
-// "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body". Verify does what a receiver must do. Any status from 200
-// to 299 confirms the delivery.
+// Requests are signed as Standard Webhooks: the headers webhook-id, webhook-timestamp (Unix
+// seconds) and webhook-signature, "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body".
+// Verify does what a receiver must do. Any status from 200 to 299 confirms the delivery.
 type Webhook struct {
 	URL Secret
-	// Key signs the requests: at least 24 bytes, or "whsec_" and the base64 of the key, as Standard Webhooks write it.
+	// Key signs the requests: at least 24 bytes, or "whsec_" and the base64 of the key, as Standard
+	// Webhooks write it.
 	Key Secret
 	// Header is added to requests. Default: none.
 	Header map[string]Secret
-	// Transport makes the requests, for another proxy or private certificates. Default: http.DefaultTransport.
+	// Transport makes the requests, for another proxy or private certificates. Default:
+	// http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
@@ -120,8 +124,9 @@ func signature(key []byte, id, at string, body []byte) string {
 // ErrSignature is returned by Verify.
 var ErrSignature = errors.New("notify: the signature does not fit the request")
 
-// Verify returns nil if a request of a Webhook with that key has this header and body, and was made within 5 minutes of now;
-// else ErrSignature, or what is wrong with the key. The receiver should then drop events with an id that it has seen.
+// Verify returns nil if a request of a Webhook with that key has this header and body, and was made
+// within 5 minutes of now; else ErrSignature, or what is wrong with the key. The receiver should
+// then drop events with an id that it has seen.
 func Verify(key Secret, header http.Header, body []byte, now time.Time) error {
 	const tolerance = 5 * time.Minute
 	secret, err := keyOfText(key)

@@ -14,10 +14,12 @@ import (
 // DefaultMaxJobs is the default of Collector.MaxJobs.
 const DefaultMaxJobs = 1000
 
-// Collector reads the metrics of Managers when they are scraped. It is a prometheus.Collector, safe for concurrent use.
+// Collector reads the metrics of Managers when they are scraped. It is a prometheus.Collector, safe
+// for concurrent use.
 type Collector struct {
-	// MaxJobs is how many jobs of each Manager have series. The others are only part of the sums; those that have series keep them as
-	// long as the Manager counts for them. Default: DefaultMaxJobs; negative: none. Set it before the Collector is registered.
+	// MaxJobs is how many jobs of each Manager have series. The others are only part of the sums;
+	// those that have series keep them as long as the Manager counts for them. Default:
+	// DefaultMaxJobs; negative: none. Set it before the Collector is registered.
 	MaxJobs int
 
 	managers []*singleworker.Manager
@@ -28,8 +30,9 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector returns a collector of Managers of different groups. A process that has several of one group registers a
-// Collector for each, with a label: prometheus.WrapRegistererWith(prometheus.Labels{"instance_id": m.InstanceID()}, registry).
+// NewCollector returns a collector of Managers of different groups. A process that has several of
+// one group registers a Collector for each, with a label:
+// prometheus.WrapRegistererWith(prometheus.Labels{"instance_id": m.InstanceID()}, registry).
 func NewCollector(managers ...*singleworker.Manager) *Collector {
 	return &Collector{managers: slices.Clone(managers), named: make([]map[string]bool, len(managers))}
 }
@@ -53,7 +56,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// choose returns the jobs that have series: those that had them, and others in the order of their names while there is room.
+// choose returns the jobs that have series: those that had them, and others in the order of their
+// names while there is room.
 func (c *Collector) choose(manager int, jobs map[string]singleworker.JobStats) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,5 +77,6 @@ func (c *Collector) choose(manager int, jobs map[string]singleworker.JobStats) [
 	return slices.Sorted(maps.Keys(named))
 }
 
-// Names lists the metrics as queries name them; a histogram has three names. Dashboards and rules can be checked with it.
+// Names lists the metrics as queries name them; a histogram has three names. Dashboards and rules
+// can be checked with it.
 func Names() []string { return slices.Concat(instanceTable.Names(), jobTable.Names()) }

@@ -161,7 +161,8 @@ func TestCollector(t *testing.T) {
 	})
 }
 
-// Names, types and labels follow the rules of the ecosystem; every metric is exported, and listed on the page.
+// Names, types and labels follow the rules of the ecosystem; every metric is exported, and listed
+// on the page.
 func TestMetricsAreWellNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +206,8 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	})
 }
 
-// Every reason for which ticks are not run has a series from the beginning, so that the first one is an increase.
+// Every reason for which ticks are not run has a series from the beginning, so that the first one
+// is an increase.
 func TestReasonsAreKnown(t *testing.T) {
 	t.Parallel()
 	m, err := singleworker.New(singleworker.Config{Servers: "zk1", ServerType: "idle"})
@@ -250,7 +252,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// Of more jobs than may have series, the same ones keep theirs, and the number of the others is exported.
+// Of more jobs than may have series, the same ones keep theirs, and the number of the others is
+// exported.
 func TestJobsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

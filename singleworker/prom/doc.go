@@ -1,18 +1,22 @@
-// Package prom exports what Managers count to Prometheus. It is a separate module, so that the library links no metrics library.
+// Package prom exports what Managers count to Prometheus. It is a separate module, so that the
+// library links no metrics library.
 //
 //	prometheus.MustRegister(prom.NewCollector(manager))
 //	http.Handle("/metrics", promhttp.Handler())
 //
-// METRICS.md lists the metrics. Names begin with singleworker_, units are seconds and bytes, and what only grows ends in _total. Every
-// metric has the label server_type, the group's name; those of a job have job_name, since "job" and "instance" are labels of the scrape. Metrics
-// that begin with singleworker_job_ are of one job: sum those of all instances, or take the maximum. They come from instances that
-// own the job, or owned it within the last hour.
+// METRICS.md lists the metrics. Names begin with singleworker_, units are seconds and bytes, and
+// what only grows ends in _total. Every metric has the label server_type, the group's name; those
+// of a job have job_name, since "job" and "instance" are labels of the scrape. Metrics that begin
+// with singleworker_job_ are of one job: sum those of all instances, or take the maximum. They come
+// from instances that own the job, or owned it within the last hour.
 //
 // # Cardinality
 //
-// An instance has up to 300 series, and 30 for each job of which it owns a slot, or owned one within the last hour; shards have none. So 1,000 jobs
-// are 30,000 series in the group, however many instances there are, and up to twice as many in the hour after all have moved. Collector.MaxJobs
-// limits the jobs that have series; singleworker_jobs_omitted says how many have none. What all jobs have in common counts them, too.
+// An instance has up to 300 series, and 30 for each job of which it owns a slot, or owned one
+// within the last hour; shards have none. So 1,000 jobs are 30,000 series in the group, however
+// many instances there are, and up to twice as many in the hour after all have moved.
+// Collector.MaxJobs limits the jobs that have series; singleworker_jobs_omitted says how many have
+// none. What all jobs have in common counts them, too.
 //
 // # Cost
 //

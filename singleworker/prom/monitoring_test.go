@@ -50,7 +50,8 @@ func found(pattern, text string) (all []string) {
 	return all
 }
 
-// The rules name metrics that exist, promtool sees each of them fire and not fire, and OPERATE.md says what to do on each.
+// The rules name metrics that exist, promtool sees each of them fire and not fire, and OPERATE.md
+// says what to do on each.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	rules, tests, page := sample(t, "alerts.yml"), sample(t, "alerts_test.yml"), read(t, "../OPERATE.md")
@@ -78,8 +79,9 @@ func TestAlerts(t *testing.T) {
 // quotedName is the name of the job of an alert, quoted for a shell.
 const quotedName = `'{{ $labels.job_name | reReplaceAll "'" "'\\''" }}'`
 
-// All that can be wrong with a job or an instance, and is not meant, has an alert, whose command is the one of the table; of one that stands for several things, the command that tells
-// which of them it is. OPERATE.md has the same command.
+// All that can be wrong with a job or an instance, and is not meant, has an alert, whose command is
+// the one of the table; of one that stands for several things, the command that tells which of them
+// it is. OPERATE.md has the same command.
 func TestAlertsOfConditions(t *testing.T) {
 	t.Parallel()
 	rules, page := sample(t, "alerts.yml"), read(t, "../OPERATE.md")

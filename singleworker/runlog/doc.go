@@ -1,9 +1,10 @@
-// Package runlog keeps what became of every tick, for as long as you like, in a store outside ZooKeeper: files of JSON
-// lines (package jsonl), or a SQL database (package sqlstore).
+// Package runlog keeps what became of every tick, for as long as you like, in a store outside
+// ZooKeeper: files of JSON lines (package jsonl), or a SQL database (package sqlstore).
 //
-// ZooKeeper has the last 20 entries of each job. [Run] reads them as they are written and appends what is new to the store:
-// every run that has ended, every retry, and every row of ticks that were skipped or missed. Nothing is lost and nothing
-// is written twice, whenever a reader is killed and however many of them run:
+// ZooKeeper has the last 20 entries of each job. [Run] reads them as they are written and appends
+// what is new to the store: every run that has ended, every retry, and every row of ticks that were
+// skipped or missed. Nothing is lost and nothing is written twice, whenever a reader is killed and
+// however many of them run:
 //
 //   - What is new is decided by the difference between a job's history, whose entries and writes are numbered, and the log's
 //     [Position] in it, which the store keeps with the entries, in the same transaction. There is no moment at which one is
@@ -15,11 +16,12 @@
 //   - If ZooKeeper is restored from a backup, runs that it has forgotten stay in the log, and rows of ticks are replaced by what it
 //     records of these now. But a job that was canceled after the backup is taken for a new one, and may have its runs twice.
 //
-// The rows do not depend on the handler's process: an instance that dies leaves its run to its heir, which records it as
-// interrupted or lost, and the log reads that.
+// The rows do not depend on the handler's process: an instance that dies leaves its run to its
+// heir, which records it as interrupted or lost, and the log reads that.
 //
-// Run it in one program, or in many: one that finds another at work waits until that has been silent. In an application, a
-// job with the schedule @always is a good place, because one instance runs it; outside, swctl runlog.
+// Run it in one program, or in many: one that finds another at work waits until that has been
+// silent. In an application, a job with the schedule @always is a good place, because one instance
+// runs it; outside, swctl runlog.
 //
 // A hole says from which numbers the log continues. Entries that have changed come first, by their
 // writes, then those that were added, so the position follows from the lines of the log alone,

@@ -16,14 +16,16 @@ type Kind string
 const (
 	Ran    Kind = "run"   // a run that has ended, one attempt of its tick
 	NotRun Kind = "ticks" // consecutive ticks that were not run
-	// Hole says that something that happened between Tick and To is not in the log: nobody read the history before it had
-	// forgotten it; or that ZooKeeper was restored and has less than the log. Error says which. Without a Job, it is jobs that came and went.
+	// Hole says that something that happened between Tick and To is not in the log: nobody read the
+	// history before it had forgotten it; or that ZooKeeper was restored and has less than the log.
+	// Error says which. Without a Job, it is jobs that came and went.
 	Hole Kind = "hole"
-	// Gone says that the job, or the shard, was removed, and its history with it: what it did in its last moment, less than a
-	// second if a reader was there, may not be in the log.
+	// Gone says that the job, or the shard, was removed, and its history with it: what it did in its
+	// last moment, less than a second if a reader was there, may not be in the log.
 	Gone Kind = "gone"
-	// Void is for stores, and Options.OnAppended: it takes the place of a row of ticks that were not run, which ZooKeeper forgot
-	// when it was restored and accounts for once more. No query returns it.
+	// Void is for stores, and Options.OnAppended: it takes the place of a row of ticks that were not
+	// run, which ZooKeeper forgot when it was restored and accounts for once more. No query returns
+	// it.
 	Void Kind = "void"
 	// Mark is for stores: a line without news.
 	Mark Kind = "mark"
@@ -31,8 +33,9 @@ const (
 
 // Entry is what the log says of a tick.
 type Entry struct {
-	// Seq numbers what the log was told, from 1. An entry that is told again, because its row of ticks has grown or its
-	// result came late, gets a new number and takes the place of the former one. Numbers may be missing.
+	// Seq numbers what the log was told, from 1. An entry that is told again, because its row of ticks
+	// has grown or its result came late, gets a new number and takes the place of the former one.
+	// Numbers may be missing.
 	Seq int64 `json:"seq"`
 	// Slot is the job, or the shard, such as "report[3]", or the job at an instance: "report/app-1".
 	Slot string `json:"slot,omitempty"`
@@ -40,22 +43,25 @@ type Entry struct {
 	Job string `json:"job,omitempty"`
 	// Incarnation tells jobs apart that had the same name one after the other.
 	Incarnation int64 `json:"incarnation,omitempty"`
-	// Key tells the entries of one incarnation of a slot apart: the ID of the run, or the first of its ticks.
+	// Key tells the entries of one incarnation of a slot apart: the ID of the run, or the first of its
+	// ticks.
 	Key  string `json:"key,omitempty"`
 	Kind Kind   `json:"kind"`
-	// At is when the run ended, or its ticks were found not to have run, by the clock of the instance that recorded it; of
-	// a Hole when ZooKeeper had what follows it, of Gone and of Void when the reader saw it.
+	// At is when the run ended, or its ticks were found not to have run, by the clock of the instance
+	// that recorded it; of a Hole when ZooKeeper had what follows it, of Gone and of Void when the
+	// reader saw it.
 	At time.Time `json:"at"`
-	// Amended means that the log had the entry, and this is what it says now: the result of a run came late, it was in the log as
-	// interrupted or lost; or a row of ticks has grown.
+	// Amended means that the log had the entry, and this is what it says now: the result of a run came
+	// late, it was in the log as interrupted or lost; or a row of ticks has grown.
 	Amended bool `json:"amended,omitempty"`
 
-	// Of a Hole and of Gone only Tick, To and Error are set, and of a Hole Number and Rev, from which the log
-	// continues. NextAttempt and Shard are never set.
+	// Of a Hole and of Gone only Tick, To and Error are set, and of a Hole Number and Rev, from which
+	// the log continues. NextAttempt and Shard are never set.
 	admin.Entry
 }
 
-// OK reports whether nothing went wrong: a run that succeeded, or ticks that were skipped on purpose.
+// OK reports whether nothing went wrong: a run that succeeded, or ticks that were skipped on
+// purpose.
 func (e Entry) OK() bool {
 	switch e.Kind {
 	case Ran, NotRun:
@@ -70,7 +76,8 @@ func (e Entry) OK() bool {
 // Duration is how long a run took, by its instance's clock.
 func (e Entry) Duration() time.Duration { return e.Ended.Sub(e.Started) }
 
-// Late is how long after its tick a run began. ok is false of what is not the first attempt of a scheduled run.
+// Late is how long after its tick a run began. ok is false of what is not the first attempt of a
+// scheduled run.
 func (e Entry) Late() (late time.Duration, ok bool) {
 	if e.Kind != Ran || e.Manual != "" || e.Attempt > 1 || e.Tick.IsZero() || e.Started.IsZero() {
 		return 0, false

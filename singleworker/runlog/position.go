@@ -17,8 +17,8 @@ type Position struct {
 	// Rev is the last write of the history that the log has, and Number its last entry.
 	Rev    int64 `json:"rev,omitempty"`
 	Number int64 `json:"number,omitempty"`
-	// Key is that of the last entry, or empty after a Hole. Through is the last tick of the schedule, in Unix milliseconds. A
-	// history that was restored may have the same numbers for others.
+	// Key is that of the last entry, or empty after a Hole. Through is the last tick of the schedule,
+	// in Unix milliseconds. A history that was restored may have the same numbers for others.
 	Key     string `json:"key,omitempty"`
 	Through int64  `json:"through,omitempty"`
 }
@@ -60,9 +60,10 @@ func first(h admin.SlotHistory) int64 {
 	return h.Entries[0].Number
 }
 
-// news lists what a history has that the log has not. A log that ends after any of it, because the rest was not written, continues with
-// the rest: entries that have changed come by the writes that changed them, with the hole where the last one is that is forgotten, and then those
-// that were added.
+// news lists what a history has that the log has not. A log that ends after any of it, because the
+// rest was not written, continues with the rest: entries that have changed come by the writes that
+// changed them, with the hole where the last one is that is forgotten, and then those that were
+// added.
 func (p Position) news(h admin.SlotHistory) []Entry {
 	if p.Incarnation != h.Incarnation {
 		p = Position{Incarnation: h.Incarnation}

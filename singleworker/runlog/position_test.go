@@ -14,7 +14,8 @@ import (
 // keep is how many entries the histories of these tests have.
 const keep = 6
 
-// writes has so many things happen to a history, each of which is a write. A second passes with each.
+// writes has so many things happen to a history, each of which is a write. A second passes with
+// each.
 func writes(r *rand.Rand, l zkrec.Log, now *int64, watermark *int64, times int) zkrec.Log {
 	for range times {
 		*now += 1000
@@ -50,7 +51,8 @@ func slotHistory(l zkrec.Log) admin.SlotHistory {
 	return s
 }
 
-// A log that ends after any of its news continues with the others. What the history has forgotten until then is a hole.
+// A log that ends after any of its news continues with the others. What the history has forgotten
+// until then is a hole.
 func TestNewsInParts(t *testing.T) {
 	t.Parallel()
 	holes, changes := 0, 0

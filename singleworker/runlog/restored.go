@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// continuedBy reports whether a history continues the position. It does not if ZooKeeper was restored from a backup. A history that was never
-// written, or is emptied, tells nothing.
+// continuedBy reports whether a history continues the position. It does not if ZooKeeper was
+// restored from a backup. A history that was never written, or is emptied, tells nothing.
 func (p Position) continuedBy(h admin.SlotHistory) bool {
 	switch {
 	case p.Incarnation == 0, h.Rev == 0, h.Incarnation > p.Incarnation:
@@ -35,7 +35,8 @@ func (e Entry) isRow() bool {
 	return e.Kind == NotRun && e.Manual == "" && !e.Tick.IsZero() && !e.To.IsZero()
 }
 
-// recalled is what the log has of a slot whose history does not continue it, newest first and back to what both have.
+// recalled is what the log has of a slot whose history does not continue it, newest first and back
+// to what both have.
 type recalled struct {
 	history admin.SlotHistory
 	is      map[string]Entry // the history's entries, by their keys
@@ -62,8 +63,9 @@ func recall(h admin.SlotHistory) *recalled {
 // maxApart is more than what clocks differ by.
 const maxApart = 24 * time.Hour
 
-// take takes in an entry of the log. Before one that both have they do not differ, nor before one of a lower number than the history has, but that
-// a row may be about the same ticks. An entry that was told again is not where it was.
+// take takes in an entry of the log. Before one that both have they do not differ, nor before one
+// of a lower number than the history has, but that a row may be about the same ticks. An entry that
+// was told again is not where it was.
 func (r *recalled) take(e Entry) {
 	if e.Incarnation != r.history.Incarnation || e.Kind != Ran && e.Kind != NotRun {
 		return
@@ -83,8 +85,9 @@ func (r *recalled) take(e Entry) {
 	r.done = !e.Amended && (same || apart)
 }
 
-// news lists what leads from the log to the history. Runs that ZooKeeper has forgotten have been, and stay. Ticks that were not run are accounted for
-// once more from there on, so rows lose their place.
+// news lists what leads from the log to the history. Runs that ZooKeeper has forgotten have been,
+// and stay. Ticks that were not run are accounted for once more from there on, so rows lose their
+// place.
 func (r *recalled) news(p Position, now time.Time) []Entry {
 	h := r.history
 	number, rev := r.number, r.rev

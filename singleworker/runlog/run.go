@@ -23,15 +23,17 @@ type Source interface {
 
 // Options configure Run. Group must be set.
 type Options struct {
-	// Group is the name of the log in the store: the server type, unless groups with one server type share a store.
+	// Group is the name of the log in the store: the server type, unless groups with one server type
+	// share a store.
 	Group string
 	// Pause is how long changes are gathered before they are read. Default 250 ms.
 	Pause time.Duration
-	// Keep is how long entries are kept, by Entry.At, and KeepPerSlot how many of each job or shard. They are
-	// removed once an hour. Default: all are kept.
+	// Keep is how long entries are kept, by Entry.At, and KeepPerSlot how many of each job or shard.
+	// They are removed once an hour. Default: all are kept.
 	Keep        time.Duration
 	KeepPerSlot int
-	// Standby is how long another reader must have appended nothing before this one tries again. Default 15 s.
+	// Standby is how long another reader must have appended nothing before this one tries again.
+	// Default 15 s.
 	Standby time.Duration
 	// OnAppended is called after each batch with its entries, which it must not keep. Default: none.
 	OnAppended func([]Entry)
@@ -50,9 +52,9 @@ const (
 	maxRetry   = 30 * time.Second
 )
 
-// Run appends to the store what the jobs of a group do until ctx is done, and then returns nil. Several may run at
-// a time; one of them works. It waits while ZooKeeper or the store is away. Errors: of a field of the Options, of the group's name
-// in admin, admin.ErrDenied, *SchemaError.
+// Run appends to the store what the jobs of a group do until ctx is done, and then returns nil.
+// Several may run at a time; one of them works. It waits while ZooKeeper or the store is away.
+// Errors: of a field of the Options, of the group's name in admin, admin.ErrDenied, *SchemaError.
 func Run(ctx context.Context, source Source, store Store, o Options) error {
 	if err := o.check(); err != nil {
 		return err
@@ -204,8 +206,8 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 	return r.prune(ctx, now)
 }
 
-// takeHistory adds the news of a history to a batch, and appends that when it is full. A history at which this code fails keeps
-// its position, and costs the log nothing of the other slots.
+// takeHistory adds the news of a history to a batch, and appends that when it is full. A history at
+// which this code fails keeps its position, and costs the log nothing of the other slots.
 func (r *reader) takeHistory(ctx context.Context, b *pending, h admin.SlotHistory, restored *recalled, now time.Time) error {
 	was := r.state.Positions[h.Name]
 	if was.Incarnation == 0 && r.state.Cursor == 0 { // the log begins: it has not read the whole group yet

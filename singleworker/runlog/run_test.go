@@ -57,7 +57,8 @@ func entries(t *testing.T, store runlog.Store, q runlog.Query) (all []runlog.Ent
 	return all
 }
 
-// A real group runs for hours, and the log has each of its ticks, also of the time in which no reader ran, as far as ZooKeeper has it.
+// A real group runs for hours, and the log has each of its ticks, also of the time in which no
+// reader ran, as far as ZooKeeper has it.
 func TestRunsOfAGroup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -209,7 +210,8 @@ func later(h admin.SlotHistory, forgets int, runs ...string) admin.SlotHistory {
 	return h
 }
 
-// The second of two readers waits, and takes over when the first one is gone; what both have read is once in the log.
+// The second of two readers waits, and takes over when the first one is gone; what both have read
+// is once in the log.
 func TestAnotherReaderWaits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -237,7 +239,8 @@ func TestAnotherReaderWaits(t *testing.T) {
 	})
 }
 
-// failing is a Store that cannot be reached, for a while; or, every other time, cannot say that it was.
+// failing is a Store that cannot be reached, for a while; or, every other time, cannot say that it
+// was.
 type failing struct {
 	runlog.Store
 
@@ -313,7 +316,8 @@ func told(t *testing.T, store runlog.Store) string {
 	return strings.Join(all, " ")
 }
 
-// What a history has forgotten before it was read is a hole, however few entries it has, and nothing else is.
+// What a history has forgotten before it was read is a hole, however few entries it has, and
+// nothing else is.
 func TestForgottenHistoryIsAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -357,7 +361,8 @@ func rowOf(h admin.SlotHistory, from, to int) admin.SlotHistory {
 	return h
 }
 
-// A history that ZooKeeper has of an earlier time, or that continues in another way than the log, is told again from where both agree on: runs stay, rows go.
+// A history that ZooKeeper has of an earlier time, or that continues in another way than the log,
+// is told again from where both agree on: runs stay, rows go.
 func TestRestoredHistory(t *testing.T) {
 	t.Parallel()
 	backup := rowOf(history("job", "1"), 1, 5)
@@ -436,8 +441,8 @@ func (r resumed) WatchHistories(ctx context.Context, o admin.WatchHistoriesOptio
 	return r.script.WatchHistories(ctx, o)
 }
 
-// A reader that ends before it has read all of the group begins the next time where the last one that had was: what came and went meanwhile
-// is seen to be missing.
+// A reader that ends before it has read all of the group begins the next time where the last one
+// that had was: what came and went meanwhile is seen to be missing.
 func TestCursorWaitsForTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -479,8 +484,8 @@ func closed(t *testing.T, store runlog.Store) {
 	}
 }
 
-// A history that nobody's instance has written, long and without entries, or with times that no store holds, ends no reader, and
-// what is in the log is not appended again.
+// A history that nobody's instance has written, long and without entries, or with times that no
+// store holds, ends no reader, and what is in the log is not appended again.
 func TestHistoriesThatNobodyWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// Store keeps the logs of one or more groups. Safe for concurrent use, by several processes unless its package says otherwise.
-// Errors that are not named below are of the store's connection or disk: trying again may help.
+// Store keeps the logs of one or more groups. Safe for concurrent use, by several processes unless
+// its package says otherwise. Errors that are not named below are of the store's connection or
+// disk: trying again may help.
 type Store interface {
-	// Load returns what a reader must know to continue the log of a group. A log that does not exist is empty.
+	// Load returns what a reader must know to continue the log of a group. A log that does not exist
+	// is empty.
 	Load(ctx context.Context, group string) (State, error)
 	// Seq is the Seq of Load.
 	Seq(ctx context.Context, group string) (int64, error)
-	// Append appends a batch, all of it or nothing. If an error other than ErrConflict is returned, it may have been
-	// appended nevertheless: Load tells.
+	// Append appends a batch, all of it or nothing. If an error other than ErrConflict is returned, it
+	// may have been appended nevertheless: Load tells.
 	Append(ctx context.Context, group string, b Batch) error
 
-	// Entries are those that a query asks for, the newest first: by Seq, descending. Those of the kinds Void and Mark are left
-	// out. The last element has the error that ended it.
+	// Entries are those that a query asks for, the newest first: by Seq, descending. Those of the
+	// kinds Void and Mark are left out. The last element has the error that ended it.
 	Entries(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// Prune removes old entries, and returns how many. What Load returns does not change.
 	Prune(ctx context.Context, group string, r Retention) (int, error)
@@ -49,10 +51,12 @@ type State struct {
 type Batch struct {
 	After  int64 // the Seq that the log must have
 	Cursor int64
-	// Entries are numbered, from After+1 on. An entry with the Slot, Incarnation and Key of one that is there takes its place: it
-	// is Amended, or one of the kind NotRun or Void, after which nothing is there. Without entries, only the Cursor is new.
+	// Entries are numbered, from After+1 on. An entry with the Slot, Incarnation and Key of one that
+	// is there takes its place: it is Amended, or one of the kind NotRun or Void, after which nothing
+	// is there. Without entries, only the Cursor is new.
 	Entries []Entry
-	// Positions are those that the entries have changed, by slot. A slot of an entry of kind Gone has none any more.
+	// Positions are those that the entries have changed, by slot. A slot of an entry of kind Gone has
+	// none any more.
 	Positions map[string]Position
 }
 
@@ -67,11 +71,13 @@ func (b Batch) Seq() int64 {
 // Query says which entries to return. Its zero fields exclude nothing; Group must be set.
 type Query struct {
 	Group string
-	// Slot is a job, with all its shards, or one shard, such as "report[3]", or a job at one instance: "report/app-1".
+	// Slot is a job, with all its shards, or one shard, such as "report[3]", or a job at one instance:
+	// "report/app-1".
 	Slot string
 	// Since and Until bound Entry.At; Until is excluded.
 	Since, Until time.Time
-	// After excludes the entries up to this Seq, so that a caller can ask for what is new since its last query.
+	// After excludes the entries up to this Seq, so that a caller can ask for what is new since its
+	// last query.
 	After int64
 	// Failed excludes what is OK.
 	Failed bool
@@ -87,7 +93,8 @@ type Retention struct {
 	PerSlot int
 }
 
-// Matches reports whether an entry is one that the query asks for. It does not look at Group and Limit.
+// Matches reports whether an entry is one that the query asks for. It does not look at Group and
+// Limit.
 func (q Query) Matches(e Entry) bool {
 	switch {
 	case q.Slot != "" && q.Slot != e.Slot && q.Slot != e.Job,

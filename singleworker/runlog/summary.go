@@ -13,12 +13,14 @@ import (
 type Summary struct {
 	Slot string `json:"slot"`
 	Job  string `json:"job"`
-	// LastSuccess is when the last run that succeeded ended, and LastFailure the last that failed, timed out, or was lost.
+	// LastSuccess is when the last run that succeeded ended, and LastFailure the last that failed,
+	// timed out, or was lost.
 	LastSuccess time.Time `json:"last_success_at,omitzero"`
 	LastFailure time.Time `json:"last_failure_at,omitzero"`
 	// LastError is that of the last failure.
 	LastError string `json:"last_error,omitempty"`
-	// Streak is how many runs have failed since the last one that succeeded. Interrupted ones do not count.
+	// Streak is how many runs have failed since the last one that succeeded. Interrupted ones do not
+	// count.
 	Streak int `json:"failure_streak"`
 
 	Runs    int `json:"runs"` // all that have ended, retries among them
@@ -41,8 +43,8 @@ type Spread struct {
 	Max   int64 `json:"max"`
 }
 
-// Summarize reads entries, newest first as [Store].Entries returns them, and sums them up for each slot, in the order of
-// their names. It needs memory for two numbers of each run.
+// Summarize reads entries, newest first as [Store].Entries returns them, and sums them up for each
+// slot, in the order of their names. It needs memory for two numbers of each run.
 func Summarize(entries iter.Seq2[Entry, error]) ([]Summary, error) {
 	sums := make(map[string]*sum)
 	for e, err := range entries {

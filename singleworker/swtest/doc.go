@@ -1,6 +1,7 @@
-// Package swtest helps to test applications that use singleworker: that a job ran once, who owns it,
-// and what happens when an instance dies. [New] starts an in-process ZooKeeper (package zkdev) for a
-// test, and instances that run the application's handlers with the same code as in production.
+// Package swtest helps to test applications that use singleworker: that a job ran once, who owns
+// it, and what happens when an instance dies. [New] starts an in-process ZooKeeper (package zkdev)
+// for a test, and instances that run the application's handlers with the same code as in
+// production.
 //
 //	c := swtest.New(t, swtest.Config{})
 //	one := c.Start("one", handlers)
@@ -15,15 +16,15 @@
 //
 // # Real and virtual time
 //
-// In a testing/synctest bubble time is virtual: hours pass in milliseconds, and an hourly job can be
-// tested as it is. Create the Cluster inside the bubble, and do not use the network there. A longer
-// Config.SessionTimeout makes long periods cheaper. Outside a bubble the same test takes real time,
-// so the default durations are short.
+// In a testing/synctest bubble time is virtual: hours pass in milliseconds, and an hourly job can
+// be tested as it is. Create the Cluster inside the bubble, and do not use the network there. A
+// longer Config.SessionTimeout makes long periods cheaper. Outside a bubble the same test takes
+// real time, so the default durations are short.
 //
 // # Killing
 //
-// To the other instances, [Instance.Kill] looks like SIGKILL: the instance is cut off from the server
-// without notice, and its session lives until the server has not heard from it for the session timeout.
-// But a goroutine cannot be killed: a handler's context ends, and what it does after that is not
-// recorded.
+// To the other instances, [Instance.Kill] looks like SIGKILL: the instance is cut off from the
+// server without notice, and its session lives until the server has not heard from it for the
+// session timeout. But a goroutine cannot be killed: a handler's context ends, and what it does
+// after that is not recorded.
 package swtest

@@ -61,7 +61,8 @@ var (
 	errNobody    = errors.New("say who you are, and why: both are in the log of each action")
 )
 
-// act answers an action, to programs with its document, and to browsers with a page. The form is read before the turn.
+// act answers an action, to programs with its document, and to browsers with a page. The form is
+// read before the turn.
 func (h *handler) act(verb string, do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, err := h.order(w, r, verb)
@@ -165,7 +166,8 @@ func (h *handler) offers(r *http.Request, kind, name string, verbs ...string) *o
 	return o
 }
 
-// isHere reports whether a request comes from the machine that serves it: by the loopback interface, or from the address that it went to.
+// isHere reports whether a request comes from the machine that serves it: by the loopback
+// interface, or from the address that it went to.
 func isHere(r *http.Request) bool {
 	from := remote(r)
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

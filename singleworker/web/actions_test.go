@@ -93,7 +93,8 @@ func TestActions(t *testing.T) {
 	})
 }
 
-// What lacks the token, a name, a reason or the name typed once more, or comes from another page, changes nothing.
+// What lacks the token, a name, a reason or the name typed once more, or comes from another page,
+// changes nothing.
 func TestRefusedActions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestActionsAreOffByDefault(t *testing.T) {
 	})
 }
 
-// With ActionsFromHere, everyone may read, and who is on the server's machine may act: others see no forms, and their token is not looked at.
+// With ActionsFromHere, everyone may read, and who is on the server's machine may act: others see
+// no forms, and their token is not looked at.
 func TestActionsFromHere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ type userKey struct{}
 
 var errRole = errors.New("ask the team that is on call")
 
-// byRole lets ann act on everything, bob trigger nightly, and nobody else do anything. It goes by what
-// the application's login put into the context.
+// byRole lets ann act on everything, bob trigger nightly, and nobody else do anything. It goes by
+// what the application's login put into the context.
 func byRole(r *http.Request, a Action) (string, error) {
 	switch user, _ := r.Context().Value(userKey{}).(string); {
 	case user == "ann", user == "bob" && a == Action{Verb: "trigger", Of: "nightly"}:
@@ -47,7 +47,8 @@ func (s site) as(user, method, path string, form url.Values, header http.Header)
 	})
 }
 
-// Authorize says who acts, whatever a form says, and who may do what. It replaces the token, and nothing else of what refuses an action.
+// Authorize says who acts, whatever a form says, and who may do what. It replaces the token, and
+// nothing else of what refuses an action.
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

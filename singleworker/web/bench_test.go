@@ -8,7 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
-// BenchmarkJobList encodes the list of 10,000 jobs, as it is done once for each reading of the group.
+// BenchmarkJobList encodes the list of 10,000 jobs, as it is done once for each reading of the
+// group.
 func BenchmarkJobList(b *testing.B) {
 	one := newFake().jobs[1]
 	one.Registered = []string{"app-1", "app-2", "app-3"}

@@ -75,8 +75,9 @@ func (w *week) add(schedule *cronexpr.Schedule, weight float64) (steps int) {
 	return steps
 }
 
-// dense counts the ticks from the first one to the end of its hour, if all minutes that have ticks have as many as the first such
-// minute. So it is with cron, where the seconds do not depend on the minute; with others it is nearly so.
+// dense counts the ticks from the first one to the end of its hour, if all minutes that have ticks
+// have as many as the first such minute. So it is with cron, where the seconds do not depend on the
+// minute; with others it is nearly so.
 func dense(schedule *cronexpr.Schedule, first, end time.Time) (n, steps int) {
 	perMinute, minutes := 0, 0
 	minute := first.Truncate(time.Minute).Add(time.Minute)

@@ -1,17 +1,17 @@
-// Package web shows a group to its operators in a browser, and to programs over HTTP: what needs attention, jobs, runs over
-// time, who owns what, instances, and how many ticks are to come. swctl ui serves it; an application can mount it in its
-// own admin server:
+// Package web shows a group to its operators in a browser, and to programs over HTTP: what needs
+// attention, jobs, runs over time, who owns what, instances, and how many ticks are to come. swctl
+// ui serves it; an application can mount it in its own admin server:
 //
 //	pages, err := web.Handler(client, web.Options{Title: "billing", Hosts: []string{"jobs.example.org"}})
 //	...
 //	mux.Handle("/admin/jobs/", http.StripPrefix("/admin/jobs", pages))
 //
 // The server that mounts it must have timeouts, as those of swctl ui: ReadHeaderTimeout (5 s),
-// ReadTimeout (15 s), WriteTimeout (45 s) and IdleTimeout (2 min), because slow clients hold connections,
-// though no turns. Streams of events set their own.
+// ReadTimeout (15 s), WriteTimeout (45 s) and IdleTimeout (2 min), because slow clients hold
+// connections, though no turns. Streams of events set their own.
 //
-// Everyone who reaches the handler sees all that package admin tells: schedules, arguments, errors, hosts. The handler does not ask
-// who they are; the server that mounts it must.
+// Everyone who reaches the handler sees all that package admin tells: schedules, arguments, errors,
+// hosts. The handler does not ask who they are; the server that mounts it must.
 //
 // GET requests below api/v1/ are answered with the JSON documents of package admin/api:
 //
@@ -28,8 +28,9 @@
 //
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.
 //
-// With Options.AllowActions there are POST requests, with a form of by, reason, and the token, which may also be in a header
-// "Authorization: Bearer TOKEN". With Options.Authorize the form needs a reason only:
+// With Options.AllowActions there are POST requests, with a form of by, reason, and the token,
+// which may also be in a header "Authorization: Bearer TOKEN". With Options.Authorize the form
+// needs a reason only:
 //
 //	api/v1/jobs/NAME/trigger      TriggerResult
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
@@ -38,19 +39,23 @@
 //	api/v1/instances/ID/drain     InstanceOrderResult
 //	api/v1/instances/ID/enable    InstanceOrderResult
 //
-// Browsers send them from these pages only. by and reason are in the log; trigger, pause and drain are
-// recorded with them and with the address that they came from.
+// Browsers send them from these pages only. by and reason are in the log; trigger, pause and drain
+// are recorded with them and with the address that they came from.
 //
-// The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that comes back with the header
-// Last-Event-ID, or since=CURSOR in its query, is sent what has happened since, once or twice. The event "reset" says that
-// this is not known any more: read everything again. A client that does not keep up is cut.
+// The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that
+// comes back with the header Last-Event-ID, or since=CURSOR in its query, is sent what has happened
+// since, once or twice. The event "reset" says that this is not known any more: read everything
+// again. A client that does not keep up is cut.
 //
-// All viewers share what is read: however many they are, each thing is read at most once in Options.Period, and less often if
-// that takes long. All times that are asked for of a job, or of a page of the timeline, are answered from one reading. One watch serves
-// all streams. Nothing is read while nobody looks.
+// All viewers share what is read: however many they are, each thing is read at most once in
+// Options.Period, and less often if that takes long. All times that are asked for of a job, or of a
+// page of the timeline, are answered from one reading. One watch serves all streams. Nothing is
+// read while nobody looks.
 //
-// One address, or 64 bits of IPv6, has at most 16 requests answered at once, and of things beside the group as a whole
-// 40 readings, and four more each second: beyond that, requests wait for up to two seconds or get status 429. Behind a proxy that
-// Options.Proxies does not name, all its clients are one address. If 256 streams are open, the address that has most makes room for
-// others. A browser that asks for another site gets status 403, unless it opens a whole tab, as links in mails do.
+// One address, or 64 bits of IPv6, has at most 16 requests answered at once, and of things beside
+// the group as a whole 40 readings, and four more each second: beyond that, requests wait for up to
+// two seconds or get status 429. Behind a proxy that Options.Proxies does not name, all its clients
+// are one address. If 256 streams are open, the address that has most makes room for others. A
+// browser that asks for another site gets status 403, unless it opens a whole tab, as links in
+// mails do.
 package web

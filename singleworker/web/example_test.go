@@ -13,7 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The pages are mounted in an application's own server, below a path. They change nothing, as AllowActions is off.
+// The pages are mounted in an application's own server, below a path. They change nothing, as
+// AllowActions is off.
 func ExampleHandler() {
 	server, err := zkdev.New(zkdev.Config{}) // a program has ZooKeeper
 	check(err)

@@ -16,15 +16,17 @@ import (
 )
 
 const (
-	// queueLength is how many events wait for a slow viewer before it is cut, and ringLength how many are kept for those
-	// that come back.
+	// queueLength is how many events wait for a slow viewer before it is cut, and ringLength how many
+	// are kept for those that come back.
 	queueLength = 256
 	ringLength  = 2048
 	// maxViewers follow events at once.
 	maxViewers = 256
-	// linger is how long the watch lasts without viewers: a click on a link is a viewer that leaves and comes back.
+	// linger is how long the watch lasts without viewers: a click on a link is a viewer that leaves
+	// and comes back.
 	linger = 30 * time.Second
-	// beat is how often a silent stream says that it lives, and writeTime how long a viewer may take for what it is sent.
+	// beat is how often a silent stream says that it lives, and writeTime how long a viewer may take
+	// for what it is sent.
 	beat      = 15 * time.Second
 	writeTime = 10 * time.Second
 )
@@ -66,7 +68,8 @@ type viewer struct {
 
 var errCrowded = fmt.Errorf("%w: too many viewers follow the events already", admin.ErrUnavailable)
 
-// join adds a viewer. It has to be sent the frames first: what happened since the cursor that it has, or that this is not known.
+// join adds a viewer. It has to be sent the frames first: what happened since the cursor that it
+// has, or that this is not known.
 func (f *feeds) join(ctx context.Context, from netip.Prefix, since int64) (v *viewer, first [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,8 +101,8 @@ func (f *feeds) join(ctx context.Context, from netip.Prefix, since int64) (v *vi
 	return v, first, nil
 }
 
-// hasRoom makes room for a viewer where it is missing: the oldest one leaves of the address that has the most, unless that has no more
-// than the new one's. f.mu is held.
+// hasRoom makes room for a viewer where it is missing: the oldest one leaves of the address that
+// has the most, unless that has no more than the new one's. f.mu is held.
 func (f *feeds) hasRoom(from netip.Prefix) bool {
 	if len(f.feed.viewers) < maxViewers {
 		return true
@@ -121,8 +124,9 @@ func (f *feeds) hasRoom(from netip.Prefix) bool {
 	return true
 }
 
-// start begins to watch: from where the last watch ended, if that knows what the first viewer has missed, else from now. What a
-// viewer says never is where a watch begins. It ends linger after the last viewer has left.
+// start begins to watch: from where the last watch ended, if that knows what the first viewer has
+// missed, else from now. What a viewer says never is where a watch begins. It ends linger after the
+// last viewer has left.
 func (f *feeds) start(ctx context.Context, since int64) *feed {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	now := &feed{viewers: make(map[*viewer]struct{}), end: cancel}
@@ -175,7 +179,8 @@ func (f *feeds) publish(now *feed, ev admin.Event) {
 	}
 }
 
-// keep adds an event to the ring. The first one of a watch that resumes nothing only says where it begins.
+// keep adds an event to the ring. The first one of a watch that resumes nothing only says where it
+// begins.
 func (now *feed) keep(ev event) {
 	if !now.began {
 		now.base, now.began = ev.cursor, true
@@ -189,9 +194,9 @@ func (now *feed) keep(ev event) {
 	now.ring = append(now.ring, ev)
 }
 
-// after returns the frames of what happened after a cursor; known is false if the ring does not reach back to it, or has not come
-// that far. Events that were
-// reported together have the cursor before them, but for the last one.
+// after returns the frames of what happened after a cursor; known is false if the ring does not
+// reach back to it, or has not come that far. Events that were reported together have the cursor
+// before them, but for the last one.
 func (now *feed) after(since int64) (frames [][]byte, known bool) {
 	if !now.began || since < now.base || since > now.cursor() {
 		return nil, false

@@ -165,7 +165,8 @@ func (s *stream) wants(t *testing.T, want ...string) {
 	}
 }
 
-// Viewers share one watch, which ends when nobody has looked for a while; one that comes back is sent what it has missed.
+// Viewers share one watch, which ends when nobody has looked for a while; one that comes back is
+// sent what it has missed.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/web"
 )
 
-// requests are what the handlers of a group cost ZooKeeper in six seconds with some viewers, of whom each looks at three
-// pages a second.
+// requests are what the handlers of a group cost ZooKeeper in six seconds with some viewers, of
+// whom each looks at three pages a second.
 func requests(t *testing.T, viewers int) (n int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,12 +21,14 @@ type History interface {
 }
 
 const (
-	// logTime bounds how long a page waits for the run log, and logSilence how much longer for a store that does not stop then.
+	// logTime bounds how long a page waits for the run log, and logSilence how much longer for a store
+	// that does not stop then.
 	logTime    = 2 * time.Second
 	logSilence = time.Second
 	// logReaders read the run log at once, so that a slow store is not asked by all viewers.
 	logReaders = 2
-	// maxOfJob and maxOfSpan are how many entries of the log the page of a job, and one of many jobs, reads.
+	// maxOfJob and maxOfSpan are how many entries of the log the page of a job, and one of many jobs,
+	// reads.
 	maxOfJob  = 5_000
 	maxOfSpan = 100_000
 	// maxRead is how many bytes a reading of the log has, about.
@@ -48,7 +50,8 @@ type reading struct {
 	err     error // what ended it before that; nil if it was the limit
 }
 
-// readLog reads the run log for some time. A store that is down, or that does not answer, makes a reading with an error.
+// readLog reads the run log for some time. A store that is down, or that does not answer, makes a
+// reading with an error.
 func (h *handler) readLog(ctx context.Context, q runlog.Query, most time.Duration) reading {
 	q.Group = h.opts.Group
 	ctx, cancel := context.WithTimeoutCause(ctx, most, errLogSlow)
@@ -117,8 +120,9 @@ type past struct {
 	problem string          // why the run log is not in it, or not all of it
 }
 
-// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if to is zero. The histories and the
-// log are two readings, because the histories are the same for all times.
+// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if
+// to is zero. The histories and the log are two readings, because the histories are the same for
+// all times.
 func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
 	names := make([]string, len(jobs))
 	for i, job := range jobs {
@@ -142,7 +146,8 @@ func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span ti
 	return p, err
 }
 
-// spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have begun in it.
+// spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have
+// begun in it.
 func (h *handler) spanQuery(span time.Duration, to time.Time) runlog.Query {
 	if to.IsZero() {
 		return runlog.Query{Since: h.now().Add(-span), Limit: maxOfSpan}
@@ -189,8 +194,9 @@ func (r reading) problem() string {
 	return ""
 }
 
-// merged is what ZooKeeper and the run log have of a job, newest first. What both have is as ZooKeeper has it. If they have nothing in
-// common although the log was read from its end on, what came between them is a hole.
+// merged is what ZooKeeper and the run log have of a job, newest first. What both have is as
+// ZooKeeper has it. If they have nothing in common although the log was read from its end on, what
+// came between them is a hole.
 func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
 	all := make([]runlog.Entry, 0, len(held)+len(logged))
 	has := make(map[string]int)            // where in all

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// readings are what viewers share of what is read: of each thing one reading at a time, whose outcome
-// is kept for a while. A reading is for all, as that of the group, or it is a viewer's own: then
-// it is in the viewer's budget, waits for its turn, and ends when nobody waits for it.
+// readings are what viewers share of what is read: of each thing one reading at a time, whose
+// outcome is kept for a while. A reading is for all, as that of the group, or it is a viewer's own:
+// then it is in the viewer's budget, waits for its turn, and ends when nobody waits for it.
 type readings struct {
 	period time.Duration
 	turns  chan struct{} // buffers one for each viewer's own reading that is under way
@@ -51,8 +51,8 @@ func newReadings(period time.Duration) *readings {
 	return &readings{period: period, turns: make(chan struct{}, maxReadings), flights: make(map[string]*flight)}
 }
 
-// shared returns what read returns, or has returned a moment ago. The reading continues when those who
-// wait for it have gone: it serves the next ones.
+// shared returns what read returns, or has returned a moment ago. The reading continues when those
+// who wait for it have gone: it serves the next ones.
 func shared[T any](ctx context.Context, r *readings, key string, read func(context.Context) (T, error)) (T, error) {
 	return outcome[T](r.get(ctx, key, false, func(ctx context.Context) (any, error) { return read(ctx) }))
 }

@@ -170,7 +170,8 @@ func newDrawing(w window) *drawing {
 	}
 }
 
-// bar draws a bar, together with the latest one if it touches that: thousands of runs are a few bars.
+// bar draws a bar, together with the latest one if it touches that: thousands of runs are a few
+// bars.
 func (d *drawing) bar(class string, from, to int) {
 	latest, drawn := d.bars[class]
 	if drawn && from <= latest[1] && to >= latest[0] {
@@ -194,7 +195,8 @@ func (d *drawing) addf(class, format string, args ...any) {
 	fmt.Fprintf(d.shapes[class], format, args...)
 }
 
-// entry draws a run, or a row of ticks that were not run. Each kind has its own shape, not only its color.
+// entry draws a run, or a row of ticks that were not run. Each kind has its own shape, not only its
+// color.
 func (d *drawing) entry(e admin.Entry) {
 	from, to := e.Started, endOf(e, d.now)
 	if e.RunID == "" {
@@ -225,7 +227,8 @@ func (d *drawing) entry(e admin.Entry) {
 	}
 }
 
-// once reports whether a shape of a kind is to be drawn: at this zoom, the latest one is not the same.
+// once reports whether a shape of a kind is to be drawn: at this zoom, the latest one is not the
+// same.
 func (d *drawing) once(kind string, x, apart int) bool {
 	if last, drawn := d.last[kind]; drawn && x-last < apart {
 		return false
@@ -268,7 +271,8 @@ func (d *drawing) row(name, link, state string) timeRow {
 	return row
 }
 
-// jobTimes draws a job: its runs, where it moved from one instance to another, what is not known, and what is planned.
+// jobTimes draws a job: its runs, where it moved from one instance to another, what is not known,
+// and what is planned.
 func jobTimes(w window, job admin.JobStatus, entries []admin.Entry) timeRow {
 	d := newDrawing(w)
 	oldest := w.now

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// maxTurns are requests that are answered at once, and maxTurnsEach those of one address. Others wait.
+	// maxTurns are requests that are answered at once, and maxTurnsEach those of one address. Others
+	// wait.
 	maxTurns     = 64
 	maxTurnsEach = 16
 	// maxWait is how long a reading waits for the budget of its viewer.
 	maxWait = 2 * time.Second
 )
 
-// perEach and perAll are the budgets of readings that viewers cause, beside those that all share: of
-// one address, and of all together.
+// perEach and perAll are the budgets of readings that viewers cause, beside those that all share:
+// of one address, and of all together.
 var (
 	perEach = budget{every: 250 * time.Millisecond, burst: 40}
 	perAll  = budget{every: 25 * time.Millisecond, burst: 400}
@@ -77,8 +78,8 @@ func newVisitors(proxies []netip.Prefix) *visitors {
 	return &visitors{proxies: proxies, turns: make(chan struct{}, maxTurns), all: perAll, of: make(map[netip.Prefix]*visitor)}
 }
 
-// client is the address that a request comes from. A proxy that the options name says it; nobody else
-// is believed.
+// client is the address that a request comes from. A proxy that the options name says it; nobody
+// else is believed.
 func (v *visitors) client(r *http.Request) netip.Addr {
 	from := remote(r)
 	named := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -186,8 +187,8 @@ func (one *visitor) pay(now time.Time) (time.Duration, error) {
 	return wait, nil
 }
 
-// fromElsewhere reports whether a browser says that another site has a page load something from this
-// one. It may send a whole tab here: that is a link in a mail or a chat.
+// fromElsewhere reports whether a browser says that another site has a page load something from
+// this one. It may send a whole tab here: that is a link in a mail or a chat.
 func fromElsewhere(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":

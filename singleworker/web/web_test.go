@@ -96,7 +96,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// All that can be wrong with a job or an instance is a problem, the worst first, unless it is meant or passes.
+// All that can be wrong with a job or an instance is a problem, the worst first, unless it is meant
+// or passes.
 func TestEveryConditionIsAProblem(t *testing.T) {
 	t.Parallel()
 	now := noon
@@ -306,7 +307,8 @@ func TestReadingsAreShared(t *testing.T) {
 	})
 }
 
-// After a reading that took long, the servers have rest; those who wait may go, and the reading serves the others.
+// After a reading that took long, the servers have rest; those who wait may go, and the reading
+// serves the others.
 func TestSlowReadings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

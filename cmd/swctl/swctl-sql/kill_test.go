@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The test binary is also swctl-sql: a test's arguments are flags, those of swctl begin with a command.
+// The test binary is also swctl-sql: a test's arguments are flags, those of swctl begin with a
+// command.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(m.Run())
@@ -22,7 +23,8 @@ func TestMain(m *testing.M) {
 	main()
 }
 
-// A job has fewer runs in all than its history holds, so nothing may be missing, however slow the machine is.
+// A job has fewer runs in all than its history holds, so nothing may be missing, however slow the
+// machine is.
 const (
 	jobs       = 500
 	runsOfEach = 6
@@ -53,7 +55,8 @@ func reader(t *testing.T, zk, store string) (kill func()) {
 	return kill
 }
 
-// killed has 500 runs a second logged by readers that are killed at random moments, and counts them.
+// killed has 500 runs a second logged by readers that are killed at random moments, and counts
+// them.
 func killed(t *testing.T, store string) {
 	t.Helper()
 	server, err := zkdev.New(zkdev.Config{Listen: "127.0.0.1:0"})

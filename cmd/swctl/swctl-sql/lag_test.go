@@ -13,7 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// How long after its end a run is in the log, while 500 end each second: from the instance's clock to the end of the store's transaction.
+// How long after its end a run is in the log, while 500 end each second: from the instance's clock
+// to the end of the store's transaction.
 func BenchmarkLag(b *testing.B) {
 	for name, address := range databases(b) {
 		b.Run(name, func(b *testing.B) {

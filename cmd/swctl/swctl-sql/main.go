@@ -1,5 +1,5 @@
-// Command swctl-sql is swctl with run logs in databases: PostgreSQL, MySQL, MariaDB and SQLite. It is a module beside the library, so that
-// nobody else links their drivers.
+// Command swctl-sql is swctl with run logs in databases: PostgreSQL, MySQL, MariaDB and SQLite. It
+// is a module beside the library, so that nobody else links their drivers.
 package main
 
 import (

@@ -19,7 +19,8 @@ import (
 // patience is how long a server may take to begin, and to end.
 const patience = time.Minute
 
-// startPostgres starts a server in a directory on loopback, and returns the URL of an empty database. It ends with the test.
+// startPostgres starts a server in a directory on loopback, and returns the URL of an empty
+// database. It ends with the test.
 func startPostgres(tb testing.TB) string {
 	tb.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -62,7 +63,8 @@ func startMariaDB(tb testing.TB) string {
 	return fmt.Sprintf("mariadb://runlog:secret@127.0.0.1:%d/runlog", port)
 }
 
-// dataDir returns a directory for a server. These refuse to run as root, or ought to; then it belongs to the user of their package.
+// dataDir returns a directory for a server. These refuse to run as root, or ought to; then it
+// belongs to the user of their package.
 func dataDir(tb testing.TB, name string) (string, *syscall.Credential) {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "runlog-") //nolint:usetesting // another user must get through to it

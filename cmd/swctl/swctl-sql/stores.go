@@ -32,8 +32,8 @@ func openPostgres(address *url.URL) (runlog.Store, error) {
 	return open("pgx", address.String(), sqlstore.Postgres)
 }
 
-// openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DATABASE, with the parameters of its Go driver, such as tls=true. A socket is
-// mysql://USER@/DATABASE?socket=PATH.
+// openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DATABASE, with the parameters of its Go driver,
+// such as tls=true. A socket is mysql://USER@/DATABASE?socket=PATH.
 func openMySQL(address *url.URL) (runlog.Store, error) {
 	params := address.Query()
 	socket := params.Get("socket")
@@ -91,7 +91,8 @@ func private(path string) error {
 	return file.Close()
 }
 
-// open opens a database, without connecting. The driver's errors may have the password of the text, so they are left out.
+// open opens a database, without connecting. The driver's errors may have the password of the text,
+// so they are left out.
 func open(driver, text string, d sqlstore.Dialect) (runlog.Store, error) {
 	db, err := sql.Open(driver, text)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command instance is an application with many jobs whose handlers do nothing: the process that package bench starts
-// and stops.
+// Command instance is an application with many jobs whose handlers do nothing: the process that
+// package bench starts and stops.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command instance is an application with the library, whose handlers write down what they do: the process that
-// package chaos starts, kills and suspends.
+// Command instance is an application with the library, whose handlers write down what they do: the
+// process that package chaos starts, kills and suspends.
 package main
 
 import (
@@ -62,7 +62,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// watchStalls records when this process did not run: it was suspended, or the machine was too busy for it.
+// watchStalls records when this process did not run: it was suspended, or the machine was too busy
+// for it.
 func watchStalls(out *chaos.Ledger) {
 	const every, most = 50 * time.Millisecond, 300 * time.Millisecond
 	last := chaos.Mono()

@@ -29,8 +29,8 @@ func runGocron(ctx context.Context, w work) error {
 	return scheduler.Shutdown()
 }
 
-// locker takes a lock per job in redis, as gocron-redis-lock does with redsync's defaults: one try, for eight seconds, and
-// released after the run.
+// locker takes a lock per job in redis, as gocron-redis-lock does with redsync's defaults: one try,
+// for eight seconds, and released after the run.
 type locker struct{ client *redis.Client }
 
 const lockedFor = 8 * time.Second

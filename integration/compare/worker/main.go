@@ -1,5 +1,5 @@
-// Command worker is one of several equal processes that run the same jobs, with one of the systems that package
-// compare compares. Its jobs do nothing but append a line to a file.
+// Command worker is one of several equal processes that run the same jobs, with one of the systems
+// that package compare compares. Its jobs do nothing but append a line to a file.
 package main
 
 import (
@@ -68,8 +68,8 @@ func (w work) name(k int) string { return fmt.Sprintf("job-%04d", k) }
 // cron is the schedule, with seconds.
 func (w work) cron() string { return fmt.Sprintf("0/%d * * * * ", int(w.period.Seconds())) }
 
-// tick is a run. Its line is written at its end: one that is cut off by a kill has not run. One write is one line, also
-// when several processes write.
+// tick is a run. Its line is written at its end: one that is cut off by a kill has not run. One
+// write is one line, also when several processes write.
 func (w work) tick(job string, tick time.Time) error {
 	begun := time.Now()
 	<-time.After(w.length)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// command as the first argument, followed by an id, a connect string and a directory, makes the program a
-// child.
+// command as the first argument, followed by an id, a connect string and a directory, makes the
+// program a child.
 const command = "instance"
 
 // errFailed is returned after the reason has been printed.
@@ -24,8 +24,8 @@ var errFailed = errors.New("failed")
 // started reports whether this process is a child.
 func started() bool { return len(os.Args) == 5 && os.Args[1] == command }
 
-// RunTests is the TestMain of a demonstration. [Start] starts the test binary again: in a child RunTests calls
-// main, otherwise it runs the tests and exits.
+// RunTests is the TestMain of a demonstration. [Start] starts the test binary again: in a child
+// RunTests calls main, otherwise it runs the tests and exits.
 func RunTests(tests func() int, main func()) {
 	if started() {
 		main()
@@ -34,8 +34,8 @@ func RunTests(tests func() int, main func()) {
 	os.Exit(tests())
 }
 
-// Serve runs the application of a child until hear returns. hear reads the parent's lines, so it returns when
-// the parent has ended, for whatever reason.
+// Serve runs the application of a child until hear returns. hear reads the parent's lines, so it
+// returns when the parent has ended, for whatever reason.
 func Serve(run func(ctx context.Context) error, hear func(told io.Reader)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -45,12 +45,13 @@ func Serve(run func(ctx context.Context) error, hear func(told io.Reader)) error
 	return run(ctx)
 }
 
-// A Scene is the parent's part. All files are in dir, which is initially empty and removed at the end. say
-// prints a line with the time.
+// A Scene is the parent's part. All files are in dir, which is initially empty and removed at the
+// end. say prints a line with the time.
 type Scene func(ctx context.Context, dir string, say func(format string, args ...any)) (verdict string, err error)
 
-// Main is the main function of a demonstration. In a child, it calls instance with the arguments of [Start].
-// Otherwise it runs the scene; the last line is the verdict, or FAIL and the reason, after the children's logs.
+// Main is the main function of a demonstration. In a child, it calls instance with the arguments of
+// [Start]. Otherwise it runs the scene; the last line is the verdict, or FAIL and the reason, after
+// the children's logs.
 func Main(name string, instance func(id, zk, dir string) error, play Scene) {
 	var err error
 	switch {

@@ -21,8 +21,9 @@ type Process struct {
 	cmd *exec.Cmd
 }
 
-// Start starts this program again as a child; see [Main]. Its log is in dir. listen is called on a separate
-// goroutine and reads the child's output until its end: lines of JSON, each an M. The caller must call Kill.
+// Start starts this program again as a child; see [Main]. Its log is in dir. listen is called on a
+// separate goroutine and reads the child's output until its end: lines of JSON, each an M. The
+// caller must call Kill.
 func Start[M any](id, zk, dir string, listen func(messages iter.Seq[M])) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {

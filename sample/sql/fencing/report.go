@@ -69,9 +69,9 @@ func openStore(path, write string) (*store, error) {
 	return &store{db: db, write: write}, nil
 }
 
-// reportJob is the handler: it adds up the orders and saves the sum. Reading and computing, which may take long,
-// are outside the transaction of save: a process that is paused inside a transaction makes everyone else wait
-// for its locks.
+// reportJob is the handler: it adds up the orders and saves the sum. Reading and computing, which
+// may take long, are outside the transaction of save: a process that is paused inside a transaction
+// makes everyone else wait for its locks.
 func reportJob(
 	sum func(context.Context) (int64, error), save func(context.Context, report) error,
 ) singleworker.Handler {

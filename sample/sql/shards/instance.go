@@ -102,8 +102,8 @@ type shard struct {
 	Ended   int64              `json:"ended"` // in milliseconds, as passes are
 }
 
-// A gate is between the handler and the table, so that the demonstration can kill or stop the process in the
-// middle of a run, when all checks have passed and the write is about to be sent.
+// A gate is between the handler and the table, so that the demonstration can kill or stop the
+// process in the middle of a run, when all checks have passed and the write is about to be sent.
 type gate struct {
 	*store
 
@@ -115,8 +115,8 @@ type gate struct {
 	out *json.Encoder
 }
 
-// hear reads commands: the first line closes the gate, the second opens it for good. It returns when the other
-// end is closed, for example because the demonstration has died.
+// hear reads commands: the first line closes the gate, the second opens it for good. It returns
+// when the other end is closed, for example because the demonstration has died.
 func (g *gate) hear(in io.Reader) {
 	defer close(g.gone)
 	lines := bufio.NewScanner(in)

@@ -19,8 +19,8 @@ type figures struct {
 	refused     int // late writes
 }
 
-// judge returns the figures and what is wrong with them: nothing, if every row was processed once in every pass
-// although two instances failed.
+// judge returns the figures and what is wrong with them: nothing, if every row was processed once
+// in every pass although two instances failed.
 func judge(o outcome) (f figures, wrong []string) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -78,8 +78,8 @@ func (f *figures) countTicks(o outcome, check checker) {
 	}
 }
 
-// checkRows compares the table with the hooks' reports: all rows of a successful shard are processed, and none
-// of a skipped one.
+// checkRows compares the table with the hooks' reports: all rows of a successful shard are
+// processed, and none of a skipped one.
 func checkRows(o outcome, check checker) {
 	check(o.twice == 0, "%d rows were processed more than once in a pass", o.twice)
 	rows := map[int64]*[shards]int{}
@@ -111,7 +111,8 @@ func checkRows(o outcome, check checker) {
 	}
 }
 
-// countReruns checks that only the interrupted shards ran again, on another instance, which completed them.
+// countReruns checks that only the interrupted shards ran again, on another instance, which
+// completed them.
 func (f *figures) countReruns(o outcome, check checker) {
 	type run struct {
 		pass  int64

@@ -29,9 +29,9 @@ CREATE TABLE done ( -- what the demonstration is judged by: a line whenever a ro
 	writer TEXT NOT NULL
 );`
 
-// Tokens are only comparable within a shard, so there is one per shard and not one per row: when Job.Shards
-// changes, a row moves to another shard, whose token may be smaller. PostgreSQL accepts the same statement,
-// with $1 and $2.
+// Tokens are only comparable within a shard, so there is one per shard and not one per row: when
+// Job.Shards changes, a row moves to another shard, whose token may be smaller. PostgreSQL accepts
+// the same statement, with $1 and $2.
 const (
 	put = `
 INSERT INTO shard (number, token) VALUES (?, ?)
@@ -55,8 +55,8 @@ type table interface {
 	mark(ctx context.Context, run *singleworker.Run, ids []int64) error
 }
 
-// rowsJob is the handler: it processes the rows of its shard in batches. The second attempt of a tick continues
-// where the first one stopped, because the table shows which rows are left.
+// rowsJob is the handler: it processes the rows of its shard in batches. The second attempt of a
+// tick continues where the first one stopped, because the table shows which rows are left.
 func rowsJob(t table) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
 		batch := 10
@@ -90,8 +90,8 @@ type store struct {
 	token string // put+fence; without fence only to show what happens then
 }
 
-// openStore opens the database in a file that several processes share: readers do not wait, and a writer waits
-// up to 10 s for another one.
+// openStore opens the database in a file that several processes share: readers do not wait, and a
+// writer waits up to 10 s for another one.
 func openStore(path, token string) (*store, error) {
 	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_busy_timeout=10000&_journal_mode=WAL"}
 	db, err := sql.Open("sqlite3", file.String())
@@ -154,8 +154,8 @@ func (s *store) mark(ctx context.Context, run *singleworker.Run, ids []int64) er
 	})
 }
 
-// fenced writes in a transaction that begins with the token: changing that row locks it, so no other writer can
-// overtake, and everything later is fenced, too.
+// fenced writes in a transaction that begins with the token: changing that row locks it, so no
+// other writer can overtake, and everything later is fenced, too.
 func (s *store) fenced(ctx context.Context, run *singleworker.Run, write func(*sql.Tx) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -192,7 +192,8 @@ type part struct {
 	Rows   int
 }
 
-// load reads which instance has processed what, and how many rows were processed more than once in a pass.
+// load reads which instance has processed what, and how many rows were processed more than once in
+// a pass.
 func (s *store) load(ctx context.Context) (parts []part, twice int, err error) {
 	err = s.db.QueryRowContext(ctx, `
 SELECT COUNT(*) FROM (SELECT 1 FROM done GROUP BY id, pass HAVING COUNT(*) > 1)`).Scan(&twice)

@@ -1,13 +1,14 @@
-// Package deputy is the room of an instance that watches the other owners: when one does not claim a run that
-// is due, an instance that could take the slot relieves it, whatever has become of the owner. So a crash costs
-// an idle job a fraction of a second, not a session.
+// Package deputy is the room of an instance that watches the other owners: when one does not claim
+// a run that is due, an instance that could take the slot relieves it, whatever has become of the
+// owner. So a crash costs an idle job a fraction of a second, not a session.
 //
-// Every instance is a deputy of each slot that it can run and does not own. The first of them, in an order that
-// differs from slot to slot, reads the slot's tick record a grace after each tick, together with all others
-// that are due at that moment. The next ones look a grace later each if they have not seen the owner claim anything since the
-// run was due: it may be dead, and the first deputy with it. Otherwise they look seldom. What is found overdue is told to the ownership protocol
-// (lease.Overdue), which proves it and takes the slot; see rule (c) in package lease. What becomes of the run is then
-// decided as after any other takeover.
+// Every instance is a deputy of each slot that it can run and does not own. The first of them, in
+// an order that differs from slot to slot, reads the slot's tick record a grace after each tick,
+// together with all others that are due at that moment. The next ones look a grace later each if
+// they have not seen the owner claim anything since the run was due: it may be dead, and the first
+// deputy with it. Otherwise they look seldom. What is found overdue is told to the ownership
+// protocol (lease.Overdue), which proves it and takes the slot; see rule (c) in package lease. What
+// becomes of the run is then decided as after any other takeover.
 //
 // # Overload
 //

@@ -50,9 +50,10 @@
 // (see [leases.Clock]), so a stopped process or a suspended machine finds on waking that it no
 // longer leads. A separate timer ends the lease, not the loop that renews it.
 //
-// A wall clock that was set shows the same picture as a suspension. So when it leaps, [Contender.Held] is false under a lease
-// that is over by it, and a proof of life is sent at once. If that is acknowledged within 250 ms, the term continues: the node was
-// there all the time. Otherwise the term ends. Package leases has that rule for the leases of jobs, too.
+// A wall clock that was set shows the same picture as a suspension. So when it leaps,
+// [Contender.Held] is false under a lease that is over by it, and a proof of life is sent at once.
+// If that is acknowledged within 250 ms, the term continues: the node was there all the time.
+// Otherwise the term ends. Package leases has that rule for the leases of jobs, too.
 //
 // Two things can break the guarantee: someone manually deletes the leader's node, until the leader
 // is notified; and the 2^31st node created below one path, where ZooKeeper's sequence numbers wrap
@@ -62,10 +63,10 @@
 //
 // A term's fencing token is the czxid of the node: the number, among all transactions of the
 // ensemble, of the one that created it. Nodes on one path lead in the order of their sequence
-// numbers, which is the order of their creation and therefore of their czxids, so a later leader has
-// a higher token. The sequence number itself would not do, because it restarts at zero when the path
-// is deleted. That happens automatically if Curator created the path as a container and nobody has
-// contended for a while; by then every earlier leader is gone, and new czxids are still higher.
+// numbers, which is the order of their creation and therefore of their czxids, so a later leader
+// has a higher token. The sequence number itself would not do, because it restarts at zero when the
+// path is deleted. That happens automatically if Curator created the path as a container and nobody
+// has contended for a while; by then every earlier leader is gone, and new czxids are still higher.
 // Java contenders' nodes have a czxid, too, so tokens compare across languages.
 //
 // Two terms with the same node, before and after a lost connection, have the same token: nobody led

@@ -1,7 +1,8 @@
-// Package keeper is the room of an instance that looks after ticks of slots that other instances own.
+// Package keeper is the room of an instance that looks after ticks of slots that other instances
+// own.
 //
-// [Keeper]: the owner of a job's first slot follows the tick nodes of all its shards, by watches. It
-// records which ticks all shards are done with, and it reshards the job:
+// [Keeper]: the owner of a job's first slot follows the tick nodes of all its shards, by watches.
+// It records which ticks all shards are done with, and it reshards the job:
 //
 //  1. A change of the spec leaves the layout as it is (zkrec.Spec.Over). No further tick is claimed
 //     from then on: claims check the spec's version, and under this one a slot's ticks end with the

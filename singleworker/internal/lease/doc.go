@@ -11,28 +11,30 @@
 //	 └────────────────────────────┘──┘
 //
 // V is the version of the slot's alive node, which holds the owner record. H is the version of the
-// owner's heartbeat node below it. Every change of owner is one transaction that checks V, so there are
-// never two recorded owners, and a takeover never leaves the slot without one.
+// owner's heartbeat node below it. Every change of owner is one transaction that checks V, so there
+// are never two recorded owners, and a takeover never leaves the slot without one.
 //
 // # Two clocks
 //
-// An [Instant] has two readings of this instance's clocks. Elapsed never runs slower than the monotonic
-// or the wall clock and measures this instance's leases: after a suspension, they have lapsed. Mono is
-// the monotonic clock alone and measures the silence of others: a suspended machine has not been
-// listening. Nor has a disconnected one, so silence counts from the current connection on. Clocks of
-// two machines are never compared.
+// An [Instant] has two readings of this instance's clocks. Elapsed never runs slower than the
+// monotonic or the wall clock and measures this instance's leases: after a suspension, they have
+// lapsed. Mono is the monotonic clock alone and measures the silence of others: a suspended machine
+// has not been listening. Nor has a disconnected one, so silence counts from the current connection
+// on. Clocks of two machines are never compared.
 //
-// When the wall clock leaps, Elapsed does, too. Either the machine was suspended, and the lease has lapsed, or the clock was set, and
-// nothing has happened. No clock can tell the two apart, but ZooKeeper can: [Leapt] sends a heartbeat at once. If it is
-// acknowledged, nobody had taken the slot by then, so a run that was in progress all the time was the only one. That is why
-// package leases lets runs continue for the quarter of a second that the question may take, while nothing begins under a lease
-// that is over by Elapsed. They end in any case when it is over by Mono, so a clock that was set makes no lease longer. The
-// acknowledgment of what was sent before the leap shows nothing of the time since.
+// When the wall clock leaps, Elapsed does, too. Either the machine was suspended, and the lease has
+// lapsed, or the clock was set, and nothing has happened. No clock can tell the two apart, but
+// ZooKeeper can: [Leapt] sends a heartbeat at once. If it is acknowledged, nobody had taken the
+// slot by then, so a run that was in progress all the time was the only one. That is why package
+// leases lets runs continue for the quarter of a second that the question may take, while nothing
+// begins under a lease that is over by Elapsed. They end in any case when it is over by Mono, so a
+// clock that was set makes no lease longer. The acknowledgment of what was sent before the leap
+// shows nothing of the time since.
 //
 // # Why leases are safe
 //
-// A lease lasts 0.75 of the session timeout, counted from before the latest acknowledged heartbeat or
-// take was sent. Another instance may take the slot
+// A lease lasts 0.75 of the session timeout, counted from before the latest acknowledged heartbeat
+// or take was sent. Another instance may take the slot
 //
 //	(a) when the ephemeral node of the owner's incarnation is gone. The server removes it no earlier
 //	    than one session timeout after it last heard from the owner, so the lease has lapsed by then;
@@ -41,67 +43,75 @@
 //	    or
 //	(c) when a run of the slot is due that the owner has not claimed, and none is open: see below.
 //
-// All check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot. For
-// (a), the list of instances must have been requested after H was read: otherwise an owner whose session
-// expired could have reconnected and renewed its lease in between, which then shows in H. Without the
-// check of H, or without this order, the tests find two valid leases at the same time.
+// All check H in the transaction, so that an owner that has just sent a heartbeat keeps the slot.
+// For (a), the list of instances must have been requested after H was read: otherwise an owner
+// whose session expired could have reconnected and renewed its lease in between, which then shows
+// in H. Without the check of H, or without this order, the tests find two valid leases at the same
+// time.
 //
-// Three cases are outside this argument. If someone ends a session manually, its leases end only when
-// the instance is notified. If a job is deleted and submitted again, the old owner's lease ends when it
-// is notified. And if someone manually creates a heartbeat node for a hung instance, with the version
-// that the instance saw last, that renews its lease. Claims check the version of the alive node and that
-// the claimant's heartbeat node exists, so they are refused in all three cases.
+// Three cases are outside this argument. If someone ends a session manually, its leases end only
+// when the instance is notified. If a job is deleted and submitted again, the old owner's lease
+// ends when it is notified. And if someone manually creates a heartbeat node for a hung instance,
+// with the version that the instance saw last, that renews its lease. Claims check the version of
+// the alive node and that the claimant's heartbeat node exists, so they are refused in all three
+// cases.
 //
 // # Idle slots
 //
-// The lease protects runs in progress, not slots that are idle. Under (c) the owner may be alive, and its
-// lease valid. But no run is open when the slot changes hands, for the transaction checks the version of the tick
-// record that showed this; and the former owner can open none afterwards, because a claim checks the version
-// of the alive node, which has changed. So of two leases that are valid then, one is of no use, until the next
-// heartbeat is refused. The machine is told by [Overdue] which slots are due for this; [Machine.Deputy] says whose turn it is
-// to look. A slot that is being read when it is told of is taken after the reading, unless that shows another record.
+// The lease protects runs in progress, not slots that are idle. Under (c) the owner may be alive,
+// and its lease valid. But no run is open when the slot changes hands, for the transaction checks
+// the version of the tick record that showed this; and the former owner can open none afterwards,
+// because a claim checks the version of the alive node, which has changed. So of two leases that
+// are valid then, one is of no use, until the next heartbeat is refused. The machine is told by
+// [Overdue] which slots are due for this; [Machine.Deputy] says whose turn it is to look. A slot
+// that is being read when it is told of is taken after the reading, unless that shows another
+// record.
 //
 // # Unknown outcomes
 //
 // A request whose reply was lost may have been applied, or may still be applied. The machine never
-// guesses: it reads the record again. A record that names this incarnation means that the slot is owned,
-// whatever the machine believed before; it becomes a lease only when a heartbeat is acknowledged.
+// guesses: it reads the record again. A record that names this incarnation means that the slot is
+// owned, whatever the machine believed before; it becomes a lease only when a heartbeat is
+// acknowledged.
 //
 // # Reading
 //
-// The machine works in rounds: it reads every slot that may have changed, then the list of instances,
-// and then decides. A watch event only starts a round earlier. Each sync period starts a round while
-// slots are free or unevenly shared, which reads those that are on offer, whose owner is late, or that have
-// heartbeats of others. Once per lease, a round also reads one slot of each of the two next owners in a ring,
-// and a fifth of all slots, but no more than a hundred or so. So a lost event costs time and never
-// correctness, and in rest the cost depends neither on the number of instances nor on that of slots. A slot is
-// taken only if it was read in the same round: what is decided by older readings leads to a reading first.
+// The machine works in rounds: it reads every slot that may have changed, then the list of
+// instances, and then decides. A watch event only starts a round earlier. Each sync period starts a
+// round while slots are free or unevenly shared, which reads those that are on offer, whose owner
+// is late, or that have heartbeats of others. Once per lease, a round also reads one slot of each
+// of the two next owners in a ring, and a fifth of all slots, but no more than a hundred or so. So
+// a lost event costs time and never correctness, and in rest the cost depends neither on the number
+// of instances nor on that of slots. A slot is taken only if it was read in the same round: what is
+// decided by older readings leads to a reading first.
 //
 // # Who takes what
 //
-// Every machine assigns all free slots in the same way from the same records, to the instances below
-// their share; among those, a hash of instance and slot decides. So instances that start in the same moment
-// rarely compete. What its instance leaves free for a sync period passes to the next one in the order of
-// the hash; but if that one gives signs of life, it is late, and has eight sync periods.
+// Every machine assigns all free slots in the same way from the same records, to the instances
+// below their share; among those, a hash of instance and slot decides. So instances that start in
+// the same moment rarely compete. What its instance leaves free for a sync period passes to the
+// next one in the order of the hash; but if that one gives signs of life, it is late, and has eight
+// sync periods.
 //
-// One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so when
-// the machine learned of a later transaction, the heartbeat had already been written.
+// One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so
+// when the machine learned of a later transaction, the heartbeat had already been written.
 //
 // # Who gets nothing
 //
-// An instance whose slot was taken under (b) or (c) hangs, or has died and its session lives: it would ignore what it is offered, for
-// a sync period each. So it gets no offers, and does not count as a deputy, for eight sync periods, or 1.5 session timeouts if that
-// is longer: then a dead one's session is over. The one who took the slot knows this.
-// The others, also those that join later, read it in the slot's record, which names the former owner as Relieved until the next
-// change. It counts when the record is read for the first time, unless a record shows that this incarnation has taken a slot by a
-// later transaction: then it is back.
+// An instance whose slot was taken under (b) or (c) hangs, or has died and its session lives: it
+// would ignore what it is offered, for a sync period each. So it gets no offers, and does not count
+// as a deputy, for eight sync periods, or 1.5 session timeouts if that is longer: then a dead one's
+// session is over. The one who took the slot knows this. The others, also those that join later,
+// read it in the slot's record, which names the former owner as Relieved until the next change. It
+// counts when the record is read for the first time, unless a record shows that this incarnation
+// has taken a slot by a later transaction: then it is back.
 //
 // # Evenness
 //
-// The machine minimizes two sums: one per group of slots, and one over all slots. Each is the sum, over
-// the instances, of the square of the number of slots divided by the instance's weight. A move reduces
-// the sum of its group, or keeps it and reduces the sum over all slots. The only slot of a group counts
-// as having no group.
+// The machine minimizes two sums: one per group of slots, and one over all slots. Each is the sum,
+// over the instances, of the square of the number of slots divided by the instance's weight. A move
+// reduces the sum of its group, or keeps it and reduces the sum over all slots. The only slot of a
+// group counts as having no group.
 //
 // # Heartbeats
 //

@@ -1,11 +1,13 @@
-// Package ledger checks, transaction by transaction, what a group did against what the library guarantees. It
-// is fed with ZooKeeper's transaction log, of a real server by package txnaudit or of the
-// simulation's, and remembers only what the tree holds: its memory does not grow with the log.
+// Package ledger checks, transaction by transaction, what a group did against what the library
+// guarantees. It is fed with ZooKeeper's transaction log, of a real server by package txnaudit or
+// of the simulation's, and remembers only what the tree holds: its memory does not grow with the
+// log.
 //
-// Rules lists what can be judged from writes that were made. What cannot: what handlers did
-// and when they ended, whether an instance believed in a lease that was over, whether a tick was run in time,
-// and who read what. The simulation, which sees the instances, too, judges those.
+// Rules lists what can be judged from writes that were made. What cannot: what handlers did and
+// when they ended, whether an instance believed in a lease that was over, whether a tick was run in
+// time, and who read what. The simulation, which sees the instances, too, judges those.
 //
-// The clock that counts is the one in the log, which is the ordering server's. It is used for one thing, the age
-// of an owner's last sign of life, and only if one leader has ordered both. No two clocks are compared.
+// The clock that counts is the one in the log, which is the ordering server's. It is used for one
+// thing, the age of an owner's last sign of life, and only if one leader has ordered both. No two
+// clocks are compared.
 package ledger

@@ -3,10 +3,11 @@
 // verifies what the server's transaction log and the recorded runs say. It has nothing but
 // tests.
 //
-// A seed decides on the faults and their times, on latencies, on ids and jitter, and on the order of what an
-// instance sends at one instant. Messages never arrive together, and each loop of an instance finds all that has
-// happened at the instant at which it was woken up. So a violation comes again when its seed is run again: in at
-// least 19 of 20 runs, which this command counts for every planted breach:
+// A seed decides on the faults and their times, on latencies, on ids and jitter, and on the order
+// of what an instance sends at one instant. Messages never arrive together, and each loop of an
+// instance finds all that has happened at the instant at which it was woken up. So a violation
+// comes again when its seed is run again: in at least 19 of 20 runs, which this command counts for
+// every planted breach:
 //
 //	go test ./singleworker/internal/sim -run TestViolationComesAgain -sim.again=20 -v
 //

@@ -21,8 +21,8 @@
 //
 // # The record
 //
-// What handlers were called for is recorded by the handlers themselves ([Cluster.Runs]), beside
-// the Manager and its hooks: [Run] also says when its right to run ended, which is when its
-// context did. Who owns what is read from the server's transaction log ([Cluster.Owners]), not asked of
-// the instances.
+// What handlers were called for is recorded by the handlers themselves ([Cluster.Runs]), beside the
+// Manager and its hooks: [Run] also says when its right to run ended, which is when its context
+// did. Who owns what is read from the server's transaction log ([Cluster.Owners]), not asked of the
+// instances.
 package swtest

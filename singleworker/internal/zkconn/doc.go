@@ -1,5 +1,5 @@
-// Package zkconn is the only package that uses the ZooKeeper client library. It adds what the library
-// lacks and hides its traps:
+// Package zkconn is the only package that uses the ZooKeeper client library. It adds what the
+// library lacks and hides its traps:
 //
 //   - a connect string with a chroot: paths are prefixed and the chroot is created;
 //   - calls that end with their context; an abandoned call may still be applied;

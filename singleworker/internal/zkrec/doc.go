@@ -29,14 +29,15 @@
 // register, alive and the decimal heartbeats are the layout of the published
 // SingleWorker sample, so its trees can be read unchanged.
 //
-// Readers accept records of older writers, keep fields that they do not know,
-// and refuse a record with a newer schema with a [SchemaError]. Every format is pinned by a golden file.
+// Readers accept records of older writers, keep fields that they do not know, and refuse a record
+// with a newer schema with a [SchemaError]. Every format is pinned by a golden file.
 //
 // # Fields that a reader does not know
 //
-// A record that is read and written back keeps them, at every level: a spec with its former schedules and its
-// layout; a switch with its pause; a tick record with the run that it holds; the pages of a history, their entries and who wrote each; the record of
-// complete ticks; an alarm. A field belongs to what its object is about, and goes with that:
+// A record that is read and written back keeps them, at every level: a spec with its former
+// schedules and its layout; a switch with its pause; a tick record with the run that it holds; the
+// pages of a history, their entries and who wrote each; the record of complete ticks; an alarm. A
+// field belongs to what its object is about, and goes with that:
 //
 //   - What a tick record does not know is of its run. It goes with the run into the history, and beside a manual run, under
 //     the same name. The next run, which may be the next attempt at the same tick, begins without it. So does an alarm of
@@ -44,20 +45,24 @@
 //   - A field of those three whose name begins with "slot_" is of the slot: it stays, whatever follows.
 //   - A new pause, layout, declaration or schedule begins without what was not known of the one before.
 //
-// The other records are written by whom they are about, or once, and never written back: those of owners, instances, orders,
-// exclusions and requests. A value that is no object has no fields: another form of it, a mark with three numbers say, needs a
-// schema. So does a field that must not be lost when its object is replaced.
+// The other records are written by whom they are about, or once, and never written back: those of
+// owners, instances, orders, exclusions and requests. A value that is no object has no fields:
+// another form of it, a mark with three numbers say, needs a schema. So does a field that must not
+// be lost when its object is replaced.
 //
 // # When a schema is raised
 //
-// A field that narrows or widens what may be claimed (where a job runs, for whom it waits) raises the schema of the specs that use it: it
-// gets a line in the table raising. A spec that uses none keeps the lowest schema, so an older instance still runs it. Of a spec with a newer
-// schema, whenever it becomes one, an older instance owns nothing: it takes no slot of the job, relieves nobody of one, releases what it has
-// when that is idle, claims nothing, and writes over nothing. An instance's record says which schema it reads; those that read the spec share
-// the job's slots and watch it for overdue ticks. If none lives, the others report the job as overdue.
+// A field that narrows or widens what may be claimed (where a job runs, for whom it waits) raises
+// the schema of the specs that use it: it gets a line in the table raising. A spec that uses none
+// keeps the lowest schema, so an older instance still runs it. Of a spec with a newer schema,
+// whenever it becomes one, an older instance owns nothing: it takes no slot of the job, relieves
+// nobody of one, releases what it has when that is idle, claims nothing, and writes over nothing.
+// An instance's record says which schema it reads; those that read the spec share the job's slots
+// and watch it for overdue ticks. If none lives, the others report the job as overdue.
 //
-// A request that says something else than a run now (a tick that is past) has another schema or another kind, and never merely
-// one more field: an owner that does not know it would run now. It ignores a request that it cannot read, and leaves it.
+// A request that says something else than a run now (a tick that is past) has another schema or
+// another kind, and never merely one more field: an owner that does not know it would run now. It
+// ignores a request that it cannot read, and leaves it.
 //
 // # Records that cannot be read
 //

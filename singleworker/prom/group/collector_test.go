@@ -53,7 +53,8 @@ func newWorld(t *testing.T, opts group.Options) *world {
 	return w
 }
 
-// want scrapes, and compares the values of the series that are named, without server_type; "" means that there is no such series.
+// want scrapes, and compares the values of the series that are named, without server_type; "" means
+// that there is no such series.
 func (w *world) want(series map[string]string) {
 	w.t.Helper()
 	families, err := w.registry.Gather()
@@ -81,8 +82,8 @@ func (w *world) want(series map[string]string) {
 
 func ok(context.Context, *singleworker.Run) error { return nil }
 
-// begin starts a group at an hour's beginning: a job that runs, one that failed three times of four, one without handler, one that is
-// paused, and one with shards.
+// begin starts a group at an hour's beginning: a job that runs, one that failed three times of
+// four, one without handler, one that is paused, and one with shards.
 func (w *world) begin() (begun time.Time) {
 	w.t.Helper()
 	begun = time.Now()
@@ -146,8 +147,8 @@ func TestCollector(t *testing.T) {
 	})
 }
 
-// A machine whose clock is ten minutes ahead of the group's exports by the group's time. So is that of the only instance here, which
-// cannot tell that ZooKeeper's is the wrong one.
+// A machine whose clock is ten minutes ahead of the group's exports by the group's time. So is that
+// of the only instance here, which cannot tell that ZooKeeper's is the wrong one.
 func TestCollectorWhoseClockIsWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

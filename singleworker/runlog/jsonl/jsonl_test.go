@@ -137,7 +137,8 @@ func TestSharedDirectoriesAreRefused(t *testing.T) {
 	}
 }
 
-// A row that is void does not come back when the line that says so is in a file of which most is removed.
+// A row that is void does not come back when the line that says so is in a file of which most is
+// removed.
 func TestPruneKeepsWhatIsVoid(t *testing.T) {
 	t.Parallel()
 	dir, open := opener(t)

@@ -51,13 +51,14 @@ func parse(data []byte) (l line, err error) {
 	return l, nil
 }
 
-// notBefore excludes files that were last written long before a time. A day is more than clocks differ.
+// notBefore excludes files that were last written long before a time. A day is more than clocks
+// differ.
 func notBefore(since time.Time) func(fs.FileInfo) bool {
 	return func(info fs.FileInfo) bool { return since.IsZero() || info.ModTime().After(since.Add(-24*time.Hour)) }
 }
 
-// linesBackward yields the lines of a log, the last first. What follows the last end of a line is still being written. A log that
-// does not exist has none.
+// linesBackward yields the lines of a log, the last first. What follows the last end of a line is
+// still being written. A log that does not exist has none.
 func (s *Store) linesBackward(group string, want ...func(fs.FileInfo) bool) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		var names []string

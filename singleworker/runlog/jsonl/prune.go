@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// Prune implements runlog.Store. It leaves the newest file as it is, and any other one in which less than half of the entries are to
-// go. Load must have been called before.
+// Prune implements runlog.Store. It leaves the newest file as it is, and any other one in which
+// less than half of the entries are to go. Load must have been called before.
 func (s *Store) Prune(_ context.Context, group string, r runlog.Retention) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

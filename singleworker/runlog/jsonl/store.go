@@ -18,7 +18,8 @@ import (
 
 // Options configure a Store. The zero value is fine.
 type Options struct {
-	// MaxBytes is the size beyond which a file is followed by another one. Default 32 MiB, minimum 64 KiB.
+	// MaxBytes is the size beyond which a file is followed by another one. Default 32 MiB, minimum 64
+	// KiB.
 	MaxBytes int64
 }
 
@@ -55,7 +56,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Open returns the Store of a directory, which it creates if it is missing. Nothing is locked before Load.
+// Open returns the Store of a directory, which it creates if it is missing. Nothing is locked
+// before Load.
 func Open(dir string, o Options) (*Store, error) {
 	if o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes); o.MaxBytes < minMaxBytes {
 		return nil, fmt.Errorf("jsonl: Options.MaxBytes is %d, want at least %d", o.MaxBytes, minMaxBytes)
@@ -117,8 +119,9 @@ func (s *Store) prepare(store *os.Root, name string) error {
 	return nil
 }
 
-// Load implements runlog.Store. It locks the log until Close; runlog.ErrConflict means that another process has it. It refuses a
-// directory that everybody may write to, and one that belongs to another user than root and that of the process.
+// Load implements runlog.Store. It locks the log until Close; runlog.ErrConflict means that another
+// process has it. It refuses a directory that everybody may write to, and one that belongs to
+// another user than root and that of the process.
 func (s *Store) Load(_ context.Context, group string) (runlog.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +185,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Entries implements runlog.Store. It reads a file at a time into memory, and none that was last written a day or more before Query.Since.
+// Entries implements runlog.Store. It reads a file at a time into memory, and none that was last
+// written a day or more before Query.Since.
 func (s *Store) Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.Entry, error] {
 	return func(yield func(runlog.Entry, error) bool) {
 		n := 0

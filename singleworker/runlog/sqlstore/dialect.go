@@ -104,7 +104,8 @@ func (d Dialect) tables() []string {
 	return statements
 }
 
-// The sizes of columns, in characters; with what is in front of them, keys must fit into the 3,072 bytes of InnoDB.
+// The sizes of columns, in characters; with what is in front of them, keys must fit into the 3,072
+// bytes of InnoDB.
 const (
 	groupSize = 255
 	jobSize   = 200

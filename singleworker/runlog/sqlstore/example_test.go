@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog/sqlstore"
 )
 
-// A program keeps each run for a year in its own database. It imports the driver, here one of PostgreSQL.
+// A program keeps each run for a year in its own database. It imports the driver, here one of
+// PostgreSQL.
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", "postgres:///billing")

@@ -81,7 +81,8 @@ func conditions(q runlog.Query) (where string, args []any) {
 	return where, args
 }
 
-// prunedAtOnce is how many numbers a transaction of Prune is about, so that readers wait for short ones only.
+// prunedAtOnce is how many numbers a transaction of Prune is about, so that readers wait for short
+// ones only.
 const prunedAtOnce = 10_000
 
 // Prune implements runlog.Store.

@@ -25,7 +25,8 @@ type Store struct {
 
 var _ runlog.Store = (*Store)(nil)
 
-// New returns the Store of a database, which belongs to it: Close closes it. Nothing is read or created yet.
+// New returns the Store of a database, which belongs to it: Close closes it. Nothing is read or
+// created yet.
 func New(db *sql.DB, d Dialect) (*Store, error) {
 	if d < Postgres || d > SQLite {
 		return nil, fmt.Errorf("sqlstore: %v is not a dialect: want Postgres, MySQL or SQLite", d)
@@ -68,7 +69,8 @@ func (s *Store) version(ctx context.Context) (version int, err error) {
 	return version, err
 }
 
-// create creates the tables. Others may do the same at the same time: what they have done fails here, and is not needed then.
+// create creates the tables. Others may do the same at the same time: what they have done fails
+// here, and is not needed then.
 func (s *Store) create(ctx context.Context) error {
 	for _, statement := range s.d.tables() {
 		_, err := s.db.ExecContext(ctx, statement)
@@ -111,7 +113,8 @@ func (s *Store) Load(ctx context.Context, group string) (runlog.State, error) {
 	state := runlog.State{Positions: make(map[string]runlog.Position)}
 	_, err := s.db.ExecContext(ctx, s.d.insertMissing("runlog_logs", "group_name", "seq", "cursor_zxid", "appends"), group, 0, 0, 0)
 	if err == nil {
-		// Before the positions: if another reader appends something between the two, the number is too old, and Append is refused.
+		// Before the positions: if another reader appends something between the two, the number is too
+		// old, and Append is refused.
 		err = s.db.QueryRowContext(ctx, s.d.bound("SELECT seq, cursor_zxid FROM runlog_logs WHERE group_name=?"), group).Scan(&state.Seq, &state.Cursor)
 	}
 	if err == nil {

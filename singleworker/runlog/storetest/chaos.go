@@ -13,8 +13,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// Chaos reads a group that is made up by a seed, and whose log has the name group, with readers that are killed before, after, or in the middle of what they
-// append, and compares the log with the truth. open opens the store of the next reader; crash, which may be nil, damages it as the
+// Chaos reads a group that is made up by a seed, and whose log has the name group, with readers
+// that are killed before, after, or in the middle of what they append, and compares the log with
+// the truth. open opens the store of the next reader; crash, which may be nil, damages it as the
 // system may when a reader dies.
 func Chaos(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
@@ -75,8 +76,9 @@ func Holes(t *testing.T, seed uint64, group string, open func() runlog.Store, cr
 	}
 }
 
-// Restores is Chaos in a group whose server is restored from backups: the log has what became of each tick that is on record in the end, and beside that
-// runs that the server has forgotten. No tick is in two rows.
+// Restores is Chaos in a group whose server is restored from backups: the log has what became of
+// each tick that is on record in the end, and beside that runs that the server has forgotten. No
+// tick is in two rows.
 func Restores(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
 	g := newGroup(seed, 500, restored)

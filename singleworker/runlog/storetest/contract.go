@@ -148,7 +148,8 @@ func queries(t *testing.T, store runlog.Store, group string, all []runlog.Entry)
 	}
 }
 
-// Prunes tests that old entries go, and that a reader does not notice. exact is false if a store may keep more than it has to.
+// Prunes tests that old entries go, and that a reader does not notice. exact is false if a store
+// may keep more than it has to.
 func Prunes(t *testing.T, open func() runlog.Store, entries int, exact bool) {
 	t.Helper()
 	store := open()
@@ -195,7 +196,8 @@ func Prunes(t *testing.T, open func() runlog.Store, entries int, exact bool) {
 	wantState(t, second, group, state)
 }
 
-// Race has several readers append to one log at a time, which all of them can open: each number is given once.
+// Race has several readers append to one log at a time, which all of them can open: each number is
+// given once.
 func Race(t *testing.T, open func() runlog.Store) {
 	t.Helper()
 	const readers, each = 4, 20

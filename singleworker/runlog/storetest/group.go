@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// group is a group that is made up, with the truth about what happened in it. It is a runlog.Source in which time passes only
-// while it is read.
+// group is a group that is made up, with the truth about what happened in it. It is a runlog.Source
+// in which time passes only while it is read.
 type group struct {
 	r     *rand.Rand
 	left  int // steps

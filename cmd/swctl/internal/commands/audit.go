@@ -127,7 +127,7 @@ func auditError(err error) error {
 	case errors.Is(err, txnaudit.ErrNoLog):
 		return cmdline.Usage("audit: %w", err).Try("--%s DIR, what zoo.cfg calls dataDir or dataLogDir", flagTxnLog)
 	case errors.Is(err, txnaudit.ErrNoGroup):
-		return cmdline.Usage("audit: %w", err).Try("--server-type NAME, and --zk HOSTS/CHROOT if the application has a chroot")
+		return cmdline.Usage("audit: %w", err).Try("--server-type NAME, --zk HOSTS/CHROOT if the application has a chroot, and other times (--since, --until)")
 	case errors.Is(err, txnaudit.ErrCorrupt):
 		return cmdline.Usage("audit: %w", err).Try("the files of another server of the ensemble")
 	case errors.Is(err, txnaudit.ErrFile):

@@ -21,7 +21,8 @@ func TestBeforeTickGolden(t *testing.T) {
 	})
 }
 
-// Whom a job tells about itself, and when its run counts as hung, is set and removed like anything else.
+// Whom a job tells about itself, and when its run counts as hung, is set and removed like anything
+// else.
 func TestNotifyFieldGolden(t *testing.T) {
 	t.Parallel()
 	onGroup(t, func(t *testing.T, h *harness) {

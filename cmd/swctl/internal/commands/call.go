@@ -27,7 +27,8 @@ type call struct {
 	warned bool                                                  // of that one
 }
 
-// run is the Run of a command. The log of who did what has the values of whoFlags, whatever the command does.
+// run is the Run of a command. The log of who did what has the values of whoFlags, whatever the
+// command does.
 func (a *app) run(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
 	return func(ctx context.Context, c *cmdline.Call) error {
 		who := admin.Who{By: c.Flags.String(flagBy), Reason: c.Flags.String(flagReason)}
@@ -43,8 +44,8 @@ func (c *call) connected(ctx context.Context, do func(context.Context, group.Cli
 	}))
 }
 
-// reading is connected for what reads all jobs: it says on a terminal how far it is, and is not over while the
-// server answers.
+// reading is connected for what reads all jobs: it says on a terminal how far it is, and is not
+// over while the server answers.
 func (c *call) reading(ctx context.Context, do func(context.Context, group.Client) error) error {
 	last := c.Now()
 	heard := func(nodes int) {
@@ -69,8 +70,8 @@ func (c *call) now() time.Time {
 	return now
 }
 
-// clocked says once, after the output, that this machine's clock is wrong, or that what was judged was judged by it. Who submits or changes
-// the first jobs need not hear that no instance lives yet.
+// clocked says once, after the output, that this machine's clock is wrong, or that what was judged
+// was judged by it. Who submits or changes the first jobs need not hear that no instance lives yet.
 func (c *call) clocked(err error) error {
 	if c.clock != nil && !c.JSON && !c.warned {
 		_, ahead, _ := c.clock()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// On a machine whose clock is wrong, tables are as of the group's time, and it is said once that they are.
+// On a machine whose clock is wrong, tables are as of the group's time, and it is said once that
+// they are.
 func TestMachineWhoseClockIsWrong(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -28,7 +29,8 @@ func TestMachineWhoseClockIsWrong(t *testing.T) {
 	}
 }
 
-// Where no heartbeats tell the group's time, it is said once that times are by this machine's clock; with no times, nothing is said.
+// Where no heartbeats tell the group's time, it is said once that times are by this machine's
+// clock; with no times, nothing is said.
 func TestMachineWhoseClockIsAllThereIs(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

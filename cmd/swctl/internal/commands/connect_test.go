@@ -4,8 +4,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -93,6 +95,35 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A server whose certificate nobody trusts is up: the remedy is a flag.
+func TestCertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key, other, otherKey := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "other"), filepath.Join(dir, "other.key")
+	writePair(t, cert, key)
+	writePair(t, other, otherKey)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})
+	go func() {
+		for {
+			conn, err := secure.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }() // which shakes hands
+		}
+	}()
+	h := newHarness(t)
+	h.app.dial, h.Now = group.Dial, time.Now
+	code := h.exec("list", "--zk", secure.Addr().String(), "--timeout", "1500ms", "--tls-ca", other)
+	if says := h.errs.String(); code != cmdline.ExitUnavailable || !strings.Contains(says, "try: correct --tls-ca, --tls-cert or --tls-key: ") {
+		t.Errorf("exit %d, stderr %s", code, says)
+	}
+}
+
 // writePair makes a certificate that signs itself, and its key.
 func writePair(t *testing.T, certPath, keyPath string) {
 	t.Helper()
@@ -135,7 +166,7 @@ func TestNoServerAnswers(t *testing.T) {
 		}
 	}()
 	for address, want := range map[string][2]string{
-		closed:                {"connection refused", "try: start ZooKeeper: nothing listens at "},
+		closed:                {"connection refused", "try: start ZooKeeper: a server at "},
 		hangs.Addr().String(): {"handshake with", "try: look whether the ensemble has a quorum"},
 	} {
 		for _, form := range []string{"table", "json"} {

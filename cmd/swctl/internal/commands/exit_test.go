@@ -63,7 +63,8 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// Whether a server type without jobs exists must be known: a typing error is no empty list, however slow the answer.
+// Whether a server type without jobs exists must be known: a typing error is no empty list, however
+// slow the answer.
 func TestUnknownServerTypeIsNoEmptyList(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"list", "instances"} {

@@ -308,9 +308,9 @@ func running(t *testing.T, server *zkdev.Server, flags []string, program ...stri
 	return g, startHeir(t, server.Addr(), 1), pid
 }
 
-// runningAlone is a group whose job runs in the guarded program. The job is run manually, so that no test waits for a
-// tick. Nothing in this process stays connected: a client whose server comes back has a race in go-zookeeper v1.0.4
-// (sendSetWatches, recvLoop).
+// runningAlone is a group whose job runs in the guarded program. The job is run manually, so that
+// no test waits for a tick. Nothing in this process stays connected: a client whose server comes
+// back has a race in go-zookeeper v1.0.4 (sendSetWatches, recvLoop).
 func runningAlone(t *testing.T, server *zkdev.Server, flags []string, program ...string) (g *guarded, pid int) {
 	t.Helper()
 	g = startWith(t, server.Addr(), flags, program...)

@@ -16,7 +16,8 @@ const (
 	flagNumber  = "n"
 	flagSummary = "summary"
 
-	// defaultLogged is how many entries of a store are shown unless -n says otherwise, and mostLogged what that may say.
+	// defaultLogged is how many entries of a store are shown unless -n says otherwise, and mostLogged
+	// what that may say.
 	defaultLogged = 100
 	mostLogged    = 1_000_000
 )

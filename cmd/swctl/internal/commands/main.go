@@ -1,4 +1,5 @@
-// Package commands is swctl, in whichever binary: what that links beside it are the stores of run logs that it knows.
+// Package commands is swctl, in whichever binary: what that links beside it are the stores of run
+// logs that it knows.
 //
 // Each command is a file here, and a line in commands. It says what its flags are, what it asks
 // of the group, and what it prints; the rest is in rooms, of which each knows only those before
@@ -26,8 +27,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
-// Main runs the command line of the process, and exits. It knows the stores of run logs that are given, by the schemes of their
-// URLs, beside files.
+// Main runs the command line of the process, and exits. It knows the stores of run logs that are
+// given, by the schemes of their URLs, beside files.
 func Main(stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
 	a := &app{dial: group.Dial, whoami: admin.Self, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}

@@ -15,8 +15,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-// meant adds a hint to an error about a job that does not exist: who has canceled it, or another name or server type that
-// was probably meant. Reading them is a courtesy: what fails here is not reported.
+// meant adds a hint to an error about a job that does not exist: who has canceled it, or another
+// name or server type that was probably meant. Reading them is a courtesy: what fails here is not
+// reported.
 func (c *call) meant(ctx context.Context, client group.Client, err error) error {
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
@@ -42,7 +43,8 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	return err
 }
 
-// canceled is a hint at who has canceled the first of some jobs, which do not exist, and when. It is empty if the log does not tell.
+// canceled is a hint at who has canceled the first of some jobs, which do not exist, and when. It
+// is empty if the log does not tell.
 func (c *call) canceled(ctx context.Context, client group.Client, missing []string) string {
 	if len(missing) == 0 {
 		return ""
@@ -66,8 +68,8 @@ func (c *call) canceled(ctx context.Context, client group.Client, missing []stri
 	return ""
 }
 
-// unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or if
-// the server types may not be listed.
+// unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or
+// if the server types may not be listed.
 func (c *call) unknownServerType(ctx context.Context, client group.Client) (string, error) {
 	known, err := client.ServerTypes(ctx)
 	if errors.Is(err, admin.ErrDenied) {

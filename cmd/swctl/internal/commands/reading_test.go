@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// slow is a group with so many jobs that reading them takes half a minute, in which the server answers every six
-// seconds, or not any more after some answers.
+// slow is a group with so many jobs that reading them takes half a minute, in which the server
+// answers every six seconds, or not any more after some answers.
 type slow struct {
 	group.Client
 	answers int

@@ -15,7 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
 )
 
-// A StoreOpener opens the store of run logs that a URL names. Its errors must not have the URL's password.
+// A StoreOpener opens the store of run logs that a URL names. Its errors must not have the URL's
+// password.
 type StoreOpener func(address *url.URL) (runlog.Store, error)
 
 const (
@@ -97,7 +98,8 @@ func openFiles(address *url.URL) (runlog.Store, error) {
 	return jsonl.Open(dir, jsonl.Options{})
 }
 
-// age reads a flag that is a length of time, in which a day may be d and a week w. ok is false of anything else.
+// age reads a flag that is a length of time, in which a day may be d and a week w. ok is false of
+// anything else.
 func age(text string) (d time.Duration, ok bool) {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		if number, is := strings.CutSuffix(text, unit); is {

@@ -46,7 +46,8 @@ func (c *call) readInput(path string) ([]byte, error) {
 	return text, nil
 }
 
-// jobsOfFile reads jobs as JSON: one, or a list. Each is checked, so that nothing is submitted if one is wrong.
+// jobsOfFile reads jobs as JSON: one, or a list. Each is checked, so that nothing is submitted if
+// one is wrong.
 func (c *call) jobsOfFile(path string) ([]job.Job, error) {
 	text, err := c.readInput(path)
 	if err != nil {
@@ -75,7 +76,8 @@ func (c *call) jobsOfFile(path string) ([]job.Job, error) {
 	return jobs, nil
 }
 
-// submitFile submits each job of a file, and ends with the first that is refused. It does not wait for owners.
+// submitFile submits each job of a file, and ends with the first that is refused. It does not wait
+// for owners.
 func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 	if _, given, err := fields.Changes(c.Call); err != nil || given || len(c.Args) > 0 {
 		return cmdline.Usage("submit: --file goes without a name, a schedule and the flags of a job").

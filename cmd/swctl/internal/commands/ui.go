@@ -140,7 +140,8 @@ func (c *call) proxies() (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and then printed.
+// token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and
+// then printed.
 func (c *call) token() (token, made string, err error) {
 	file := c.Flags.String(flagTokenFile)
 	switch {

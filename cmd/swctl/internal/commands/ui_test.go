@@ -119,7 +119,8 @@ func TestUIShowsTheStore(t *testing.T) {
 	}
 }
 
-// With --allow-actions, those who have the token act, and what they do is recorded under their name.
+// With --allow-actions, those who have the token act, and what they do is recorded under their
+// name.
 func TestUIActs(t *testing.T) {
 	t.Parallel()
 	token := strings.Repeat("secret-token-", 2)

@@ -109,8 +109,8 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 	})
 }
 
-// durationOr does not take 0, which a job takes for the default; what is no duration only by its name: job.NoBackoff and
-// the others have one value.
+// durationOr does not take 0, which a job takes for the default; what is no duration only by its
+// name: job.NoBackoff and the others have one value.
 func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 	const none = job.NoBackoff
 	format := func(d time.Duration) string {

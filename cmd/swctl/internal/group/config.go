@@ -49,8 +49,8 @@ func readAuth(path string) (string, error) {
 // maxSecret is how long a file with a secret may be.
 const maxSecret = 1 << 20
 
-// ReadSecret reads a file that only its owner, or its group, can read, without the end of its last line. flag is that which
-// names the file, directly or not. No error repeats what the file holds.
+// ReadSecret reads a file that only its owner, or its group, can read, without the end of its last
+// line. flag is that which names the file, directly or not. No error repeats what the file holds.
 func ReadSecret(flag, path string) (string, error) {
 	if err := checkSecret(flag, path); err != nil {
 		return "", err

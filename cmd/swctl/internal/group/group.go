@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -86,8 +87,8 @@ func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string)
 	return connected(ctx, set, dial, say, nil, do)
 }
 
-// Read is Do for what may read a great many nodes: the time of --timeout starts again with each answer,
-// of which heard is told how many nodes were read.
+// Read is Do for what may read a great many nodes: the time of --timeout starts again with each
+// answer, of which heard is told how many nodes were read.
 func Read(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), heard func(nodes int),
 	do func(context.Context, Client) error,
 ) error {
@@ -166,10 +167,12 @@ func unavailable(set cmdline.Settings, err error) string {
 	case errors.As(err, new(*net.DNSError)):
 		return fmt.Sprintf("correct the host name in --zk %s (or SWCTL_ZK)", set.ZK)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("start ZooKeeper: nothing listens at %s (--zk or SWCTL_ZK)", set.ZK)
+		return fmt.Sprintf("start ZooKeeper: a server at %s (--zk or SWCTL_ZK) refuses connections", set.ZK)
+	case strings.Contains(err.Error(), "tls: "):
+		return "correct --tls-ca, --tls-cert or --tls-key: a server answered, and it or swctl refused the other's certificate"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "look whether the ensemble has a quorum (more than half of its servers): a server without one accepts connections and hangs up; " +
-			"so does one that expects TLS (--tls-ca)"
+			"so does one that expects TLS (--tls-ca), or does not know it"
 	}
 	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// patience is a context that ends when it was not renewed for some time, with the error of a deadline.
+// patience is a context that ends when it was not renewed for some time, with the error of a
+// deadline.
 type patience struct {
 	context.Context //nolint:containedctx // its parent
 

@@ -150,8 +150,8 @@ func cut(line string, n int) (words, rest string) {
 	return strings.Join(taken, " "), rest
 }
 
-// stdinOf separates a command from its standard input: the first % that has no backslash before it begins the
-// input, others are its line breaks, and \% is a %.
+// stdinOf separates a command from its standard input: the first % that has no backslash before it
+// begins the input, others are its line breaks, and \% is a %.
 func stdinOf(text string) (command string, stdin []string) {
 	parts := []string{""}
 	for i := 0; i < len(text); i++ {
@@ -188,7 +188,8 @@ var (
 	settings = []string{"cd", "test", "[", "export", "set", ".", "source", "umask", "sleep", "ulimit"}
 )
 
-// commandName is the name of a job for a command line: the program that it is about, as far as that can be told.
+// commandName is the name of a job for a command line: the program that it is about, as far as that
+// can be told.
 func commandName(line string) string {
 	for _, piece := range between.Split(line, -1) {
 		words := strings.Fields(strings.Trim(piece, " \t({"))

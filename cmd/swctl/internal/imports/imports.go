@@ -103,7 +103,8 @@ func (m *maker) zone(text string) string {
 	return text
 }
 
-// add takes a job, unless it is not valid, which is a remark: the field is what the source calls its schedule.
+// add takes a job, unless it is not valid, which is a remark: the field is what the source calls
+// its schedule.
 func (m *maker) add(j job.Job, field string) {
 	j = j.Normal()
 	if err := j.Validate(); err != nil {
@@ -168,7 +169,8 @@ func validName(text string) string {
 	return text
 }
 
-// handlerCommand is how the handler of jobs.Command is called here: an application registers it under that name.
+// handlerCommand is how the handler of jobs.Command is called here: an application registers it
+// under that name.
 const (
 	handlerCommand = "command"
 	handlerHTTP    = "http"

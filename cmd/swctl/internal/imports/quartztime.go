@@ -51,7 +51,8 @@ func (q *quartz) bounds(name string, e *element) (b bounds, ok bool) {
 	return b, true
 }
 
-// timed sets the schedule and the misfire policy of a job. It returns false after a remark if that cannot be.
+// timed sets the schedule and the misfire policy of a job. It returns false after a remark if that
+// cannot be.
 func (q *quartz) timed(j *job.Job, t *quartzTrigger, b bounds) bool {
 	e := t.element
 	misfire := strings.TrimPrefix(e.get("misfire-instruction"), "MISFIRE_INSTRUCTION_")

@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// The limits of an XML document. Its entities cannot grow it: encoding/xml knows only the five of XML itself.
+// The limits of an XML document. Its entities cannot grow it: encoding/xml knows only the five of
+// XML itself.
 const (
 	maxDepth    = 32
 	maxElements = 500_000
 )
 
-// element is one of an XML document, with its texts and its children. It is read as a tree, not into
-// types, so that what nobody expects is seen.
+// element is one of an XML document, with its texts and its children. It is read as a tree, not
+// into types, so that what nobody expects is seen.
 type element struct {
 	name     string
 	text     string

@@ -9,10 +9,10 @@ import (
 )
 
 // A library for all of YAML would be a dependency of every application for the sake of one command.
-// ElasticJob writes its configurations with SnakeYAML from a bean of texts, numbers and truth values,
-// one map of texts and some lists: so one key a line, scalars in four styles, and blocks below a key.
-// That is read here; what else is YAML is refused with an error. Values are read when they are asked
-// for: what nobody knows stays text for a remark.
+// ElasticJob writes its configurations with SnakeYAML from a bean of texts, numbers and truth
+// values, one map of texts and some lists: so one key a line, scalars in four styles, and blocks
+// below a key. That is read here; what else is YAML is refused with an error. Values are read when
+// they are asked for: what nobody knows stays text for a remark.
 
 const maxYAMLLines = 10_000
 

@@ -14,8 +14,8 @@ import (
 // レポート would push its row out of line.)
 type Table struct{ rows [][]string }
 
-// How many columns a cell takes: as many as the longest name; the last one, which pads no other row, more.
-// What is longer is clipped. Only JSON has all of it.
+// How many columns a cell takes: as many as the longest name; the last one, which pads no other
+// row, more. What is longer is clipped. Only JSON has all of it.
 const (
 	maxCell = 200
 	maxLast = 1000

@@ -66,7 +66,8 @@ func logOf(r txnaudit.Report) string {
 // toTheMillisecond is how the times of transactions are printed.
 const toTheMillisecond = "2006-01-02 15:04:05.000"
 
-// violations shows the first violation with the transactions around it, and names some of the others.
+// violations shows the first violation with the transactions around it, and names some of the
+// others.
 func (p Page) violations(r txnaudit.Report) {
 	const named = 10
 	first := r.Violations[0]

@@ -51,7 +51,8 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 	t.Write(p.Out, "")
 }
 
-// shards is a table with a row for each shard of a job, or for each instance of one that runs on all.
+// shards is a table with a row for each shard of a job, or for each instance of one that runs on
+// all.
 func (p Page) shards(job admin.JobStatus) {
 	t := &output.Table{}
 	if words.Everywhere(job) {

@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// RunLog is a table of what a store has. Times are in UTC. named adds the name of the job, which is shown of shards anyway.
+// RunLog is a table of what a store has. Times are in UTC. named adds the name of the job, which is
+// shown of shards anyway.
 func (p Page) RunLog(entries []runlog.Entry, named bool) {
 	named = named || slices.ContainsFunc(entries, func(e runlog.Entry) bool { return e.Slot != entries[0].Slot })
 	t := &output.Table{}

@@ -105,7 +105,8 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 }
 
-// condition says what is wrong, what that means, and what to try other than the command that says all this.
+// condition says what is wrong, what that means, and what to try other than the command that says
+// all this.
 func (p Page) condition(c reason.Condition, shown string, zone *time.Location) {
 	p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
 	if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {

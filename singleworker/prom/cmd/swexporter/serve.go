@@ -96,7 +96,8 @@ func pages(registry *prometheus.Registry, collector *group.Collector, log *slog.
 	return mux
 }
 
-// localOnly refuses requests for any host but this machine: a page of the web can have a name point at it, and read what it gets.
+// localOnly refuses requests for any host but this machine: a page of the web can have a name point
+// at it, and read what it gets.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

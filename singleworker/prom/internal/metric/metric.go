@@ -1,4 +1,5 @@
-// Package metric makes Prometheus metrics of a table: each metric is one row, with how its values are read.
+// Package metric makes Prometheus metrics of a table: each metric is one row, with how its values
+// are read.
 package metric
 
 import (
@@ -31,8 +32,8 @@ type Metric[S any] struct {
 	read   func(from S, to *Out)
 }
 
-// Row returns a metric: its name with prefix and unit, its labels beside those that all metrics of the Table have, and its help, one
-// sentence.
+// Row returns a metric: its name with prefix and unit, its labels beside those that all metrics of
+// the Table have, and its help, one sentence.
 func Row[S any](name string, kind Kind, labels []string, help string, read func(from S, to *Out)) Metric[S] {
 	return Metric[S]{name, kind, labels, help, read}
 }
@@ -127,7 +128,8 @@ func (o *Out) Time(t time.Time, labels ...string) {
 	}
 }
 
-// ByKey sends a value for each key: for those known in advance also if it is zero, so that a first occurrence is an increase.
+// ByKey sends a value for each key: for those known in advance also if it is zero, so that a first
+// occurrence is an increase.
 func ByKey[K ~string](o *Out, values map[K]uint64, known []K, labels ...string) {
 	for _, key := range known {
 		o.Value(float64(values[key]), append(slices.Clone(labels), string(key))...)

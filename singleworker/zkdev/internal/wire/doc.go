@@ -7,8 +7,8 @@
 //	client: connect request, then request header (xid, op) + request record
 //	server: connect response, then reply header (xid, zxid, error) + reply record
 //
-// A reply with xid -1 is a watch event. Every received length is checked against the available bytes
-// before anything is allocated for it.
+// A reply with xid -1 is a watch event. Every received length is checked against the available
+// bytes before anything is allocated for it.
 //
 // The package knows nothing about connections, the tree, or time.
 package wire
