@@ -85,7 +85,7 @@ func TestACLCanLetOthersRead(t *testing.T) {
 		}
 		return err
 	})
-	// Without an ACL, an operator's nodes get that of the root.
+	// Without an ACL, an operator's nodes get the root's.
 	operator := c.dial(admin.Config{Auth: ourAuth})
 	if _, err := operator.Submit(t.Context(), job.Job{Name: "job", Schedule: everySecond, Handler: work},
 		admin.SubmitOptions{}); err != nil {

@@ -30,7 +30,7 @@ type childConfig struct {
 	Options options
 	Ledger  string
 
-	// What the process is instead of an instance.
+	// The process's role instead of an instance.
 	RunLog string    // a reader of the run log, with the directory of the log
 	Notify *notifier // a sender of notifications
 }
@@ -102,8 +102,8 @@ func (c *cluster) spawn(o options) *child {
 	return c.spawnUnder(nil, o)
 }
 
-// spawnUnder starts an instance through another program, whose command line is given without that
-// of the instance. The child is that program.
+// spawnUnder starts an instance through another program, whose command line is given without the
+// instance's. The child is that program.
 func (c *cluster) spawnUnder(starter []string, o options) *child {
 	c.t.Helper()
 	return c.spawnConfig(starter, childConfig{Options: c.complete(o)})
@@ -121,7 +121,7 @@ func (c *cluster) spawnConfig(starter []string, cfg childConfig) *child {
 	return c.spawnProgram(o.ID, childEnv+"="+string(config), append(slices.Clone(starter), program)...)
 }
 
-// spawnProgram starts a program with one more variable in its environment. What it prints is in its
+// spawnProgram starts a program with one more variable in its environment. Its output is in its
 // log.
 func (c *cluster) spawnProgram(id, env string, command ...string) *child {
 	c.t.Helper()

@@ -47,8 +47,7 @@ type cluster struct {
 	instances []*instance
 	children  []*child
 
-	// The server's data was replaced by what it was at one time, zero if it was emptied, at another
-	// time.
+	// The server's data was replaced by its data at one time, zero if it was emptied, at another time.
 	restoredTo, restoredAt time.Time
 }
 

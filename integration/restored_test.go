@@ -21,12 +21,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
-// before is the entries, but for those of runs that began after the server's data was replaced;
-// there may be no such time.
+// before is the entries, except runs that began after the server's data was replaced; there may be
+// no such time.
 func (c *cluster) before(entries []entry) []entry { return c.chosen(entries, true) }
 
-// after is the entries, but for those of runs that began before that, and of which the server has
-// lost the result.
+// after is the entries, except runs that began before that, and of which the server has lost the
+// result.
 func (c *cluster) after(entries []entry) []entry {
 	if c.restoredAt.IsZero() {
 		return nil
@@ -91,10 +91,10 @@ func (c *cluster) listens(ch *child) (url string) {
 	return regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(string(log))
 }
 
-// The data of a server is replaced by an older copy, or by nothing, while a group runs on it. What
-// has seen more comes back: instances give their sessions up, say so, and join again; so do those
-// who only look. Jobs that were submitted and lost are gone, those that are declared come back, and
-// no run outlives its lease.
+// The data of a server is replaced by an older copy, or by nothing, while a group runs on it.
+// Clients that have seen more come back: instances give their sessions up, say so, and join again;
+// so do those who only look. Jobs that were submitted and lost are gone, those that are declared
+// come back, and no run outlives its lease.
 func TestServersDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	exporter := filepath.Join(t.TempDir(), "swexporter")

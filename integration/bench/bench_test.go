@@ -26,7 +26,7 @@ var (
 	sessionFlag = flag.Duration("bench.session", 4*time.Second, "session timeout of the instances")
 )
 
-// size is that of a group.
+// size is a group's.
 type size struct{ Jobs, Instances int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d", s.Jobs, s.Instances) }
@@ -103,7 +103,7 @@ func newPlan(t *testing.T) plan {
 	return p
 }
 
-// sizes are those of any of the rows, the smallest first.
+// sizes are the rows' sizes, the smallest first.
 func (p plan) sizes(rows ...string) (all []size) {
 	for _, name := range rows {
 		all = append(all, p[name]...)
@@ -138,8 +138,8 @@ func (b *bench) wants(rows ...string) bool { return slices.Contains(b.sizes(rows
 
 func (b *bench) program(name string) string { return filepath.Join(b.programs, name) }
 
-// TestBench measures what is asked for and prints it. It fails if something cannot be measured, not
-// if it is slow.
+// TestBench measures the requested rows and prints them. It fails if something cannot be measured,
+// not if it is slow.
 func TestBench(t *testing.T) {
 	if useMemory() {
 		t.Setenv("TMPDIR", memory)

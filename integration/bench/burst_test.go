@@ -8,7 +8,7 @@ import (
 )
 
 // burst measures a group whose jobs are all due in the same second, several times in a row, on a
-// server that has been used before. The row is of that name; claims go with that of ticks.
+// server that has been used before. The row has that name. Claims go with the row of ticks.
 func (b *bench) burst(name string) {
 	b.t.Helper()
 	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
@@ -54,7 +54,7 @@ func (b *bench) burst(name string) {
 	}
 }
 
-// perRun adds what each run has cost, and what all of them cost in a second.
+// perRun adds the cost of each run, and of all in a second.
 func (g *group) perRun(l *line, before, after spent, runs int) {
 	g.t.Helper()
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(1, runs)) }

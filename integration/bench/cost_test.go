@@ -18,19 +18,19 @@ type cost struct {
 	at         []target
 }
 
-// beside is what a figure is compared with.
+// beside is a figure to compare with.
 type beside struct {
 	name       string
 	line, unit string // the same unit if it is empty
 }
 
-// target is a group, and what the figure should be there.
+// target is a group, and the figure's goal there.
 type target struct {
 	size // none: package compare measures the line
 	goal *goal
 }
 
-// goal is a limit: so many times what the figure is compared with, and so much more.
+// goal is a limit: so many times the compared figure, and so much more.
 type goal struct {
 	times, more float64
 	least       bool // it is the least that the figure should be, rather than the most
@@ -51,7 +51,7 @@ var (
 	inRuns = []target{{size{1000, 6}, nil}, {size{1000, 30}, nil}}
 )
 
-// costs are the rows of the table. A row's name is that of its line.
+// costs are the rows of the table. A row's name is its line's.
 var costs = []cost{
 	{"Rest", "req/s", "requests/s at rest, pings included", nil, atRest},
 	{"Rest", "pings/s", "pings/s among them", nil, atRest},
@@ -174,7 +174,7 @@ func (r *results) cost(c cost, to target) (rows [][]string) {
 	return rows
 }
 
-// judge says what the limit is for a figure, and whether it is met.
+// judge gives the limit for a figure, and whether it is met.
 func (g *goal) judge(value, reference float64) string {
 	if g == nil || g.times != 0 && reference == 0 {
 		return ""

@@ -18,7 +18,7 @@ func killed(p *process)  { p.signal(syscall.SIGKILL) }
 func stopped(p *process) { p.signal(syscall.SIGSTOP) }
 func cut(p *process)     { p.proxy.Stall() } // nothing arrives any more, and no connection breaks
 
-// crash measures what the end of an instance costs its jobs, which are due every second and idle
+// crash measures the cost of an instance's end for its jobs, which are due every second and idle
 // when it comes.
 func (b *bench) crash(name string, end func(*process)) {
 	b.t.Helper()

@@ -1,6 +1,6 @@
-// Package bench measures groups of real processes on a real ZooKeeper: what they cost at rest and
-// while jobs run, starts, joins, stops and deaths, ticks that are due in the same second or cannot
-// be claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a
+// Package bench measures groups of real processes on a real ZooKeeper: their cost at rest and while
+// jobs run, starts, joins, stops and deaths, ticks that are due in the same second or cannot be
+// claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a
 // rival, it is measured in the same run: transactions without anything around them, and gocron
 // alone.
 //
@@ -12,15 +12,14 @@
 //
 // As an ordinary test, it measures a small group, so that every row keeps working.
 //
-// The table of costs (cost_test.go) is one list: which figure of which row and group, what it
-// counts, what it should be, and what it stands beside. The figures of gocron with redis and of
-// River are those that package compare has just measured, with kills and lateness. A goal that is
-// missed fails no test.
+// The table of costs (cost_test.go) is one list: each figure of a row and group, its meaning, its
+// goal, and the figure that it stands beside. The figures of gocron with redis and of River are
+// those that package compare has just measured, with kills and lateness. A goal that is missed
+// fails no test.
 //
 // The server is ZooKeeper as integration/zookeeper.sh runs it, with its data on tmpfs if /dev/shm
 // is writable. Each instance is a process (package instance), started before the measurement, which
-// counts what it owns and what it runs. A time ends when the test has read the last count that was
-// waited for.
+// counts its slots and runs. A time ends when the test has read the last count that was waited for.
 //
 //   - Requests, events and bytes that are sent are the server's own counters (mntr). Requests include pings, which the instances count, too; bytes that
 //     are sent do not include the answers to pings, of 20 bytes each.

@@ -165,7 +165,7 @@ func (g *group) awaitRest(last time.Time) time.Time {
 	}
 }
 
-// spent is what a group has cost so far.
+// spent is a group's cost so far.
 type spent struct {
 	zkserver.Counters
 
@@ -174,7 +174,7 @@ type spent struct {
 	server, instances time.Duration // processor time; of the instances that live
 }
 
-// spent returns it, and what the instances have reported with it.
+// spent returns it, and the instances' reports.
 func (g *group) spent() (s spent, all Report) {
 	g.t.Helper()
 	for _, p := range g.live {
@@ -194,8 +194,7 @@ func (g *group) spent() (s spent, all Report) {
 	return s, all
 }
 
-// requests returns how many requests the server has received, with pings and with those of the
-// test.
+// requests returns how many requests the server has received, with pings and the test's.
 func (g *group) requests() int64 {
 	g.t.Helper()
 	return g.server.Counters().Received
@@ -207,7 +206,7 @@ func (g *group) requestsSince(before int64) float64 {
 	return float64(g.requests() - before - 1)
 }
 
-// rates adds what the group has cost in each second between two moments.
+// rates adds the group's cost in each second between two moments.
 func (g *group) rates(l *line, before, after spent) *line {
 	g.t.Helper()
 	const kilo, percent, least = 1000, 100, 0.01 // of all bytes, for a kind to be told
@@ -233,5 +232,5 @@ func (g *group) rates(l *line, before, after spent) *line {
 		add((after.instances-before.instances).Seconds()/seconds/float64(len(g.live))*percent, "%instance-cpu")
 }
 
-// logged is the unit of what the server logs; behind a colon follows the kind of a part of it.
+// logged is the unit of the server's log. Behind a colon follows the kind of a part of it.
 const logged = "log-KB/s"

@@ -10,8 +10,8 @@ import (
 // idle is a schedule by which nothing is due, unless it is noon on New Year's Day.
 const idle = "0 0 12 1 1 ?"
 
-// life measures a group in which no job is due: its start, then in rest what it and its operator
-// need, stops and joins, and a kill, each of the instance that owns most.
+// life measures a group in which no job is due: its start, then in rest the needs of it and its
+// operator, stops and joins, and a kill, each of the instance that owns most.
 func (b *bench) life() {
 	b.t.Helper()
 	g, ok := b.start("Start")
@@ -60,7 +60,7 @@ func (b *bench) start(name string) (g *group, ok bool) {
 	return g, ok
 }
 
-// inRest measures what the group costs while nothing happens.
+// inRest measures the group's cost while nothing happens.
 func (g *group) inRest() {
 	g.t.Helper()
 	if !g.wants("rest") {
@@ -73,8 +73,8 @@ func (g *group) inRest() {
 		add(float64(after.Watches), "watches").add(float64(after.Watches)/float64(g.Jobs), "watches/slot").add(float64(after.Nodes), "nodes"))
 }
 
-// change measures how long it takes until ok, and what it costs until the group is balanced. It is
-// told when that begins, and when the server has last heard of an instance that ends.
+// change measures how long it takes until ok, and the cost until the group is balanced. It is told
+// when that begins, and when the server has last heard of an instance that ends.
 func (g *group) change(name string, do func() (begun, heard time.Time), ok func() bool) {
 	g.t.Helper()
 	before := g.requests()
@@ -95,8 +95,7 @@ func (g *group) change(name string, do func() (begun, heard time.Time), ok func(
 	time.Sleep(g.settle)
 }
 
-// memory measures what a job needs that is owned and idle, beside what an instance needs without
-// jobs.
+// memory measures the need of a job that is owned and idle, beside an instance's without jobs.
 func (g *group) memory() {
 	g.t.Helper()
 	if !g.wants("memory") || g.Instances > 1 {
@@ -123,7 +122,7 @@ func (g *group) perJob(name string, with, without Report) {
 		add(float64(with.RSS)/mega, "RSS-MB"))
 }
 
-// list measures what an operator waits for.
+// list measures an operator's wait.
 func (g *group) list() {
 	g.t.Helper()
 	if !g.wants("list") {

@@ -19,9 +19,9 @@ import (
 // refresh is how often the script of a page reads it again when nothing happens.
 const refresh = 15 * time.Second
 
-// pages measures what those who look cost ZooKeeper: one with a page that is open, a hundred, and
-// one who asks for another time of another job a hundred times a second. Each has a separate
-// loopback address.
+// pages measures the viewers' cost to ZooKeeper: one with a page that is open, a hundred, and one
+// who asks for another time of another job a hundred times a second. Each has a separate loopback
+// address.
 func (g *group) pages() {
 	g.t.Helper()
 	if !g.wants("pages") {

@@ -22,8 +22,7 @@ import (
 // patience is how long a process may take to answer.
 const patience = 30 * time.Second
 
-// A process is one that was started, and what it has told. Methods are called from the test's
-// goroutine.
+// A process is one that was started, and its reports. Methods are called from the test's goroutine.
 type process struct {
 	t       *testing.T
 	cmd     *exec.Cmd

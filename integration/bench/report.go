@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report is what a process knows of itself.
+// Report is a process's knowledge of itself.
 type Report struct {
 	Runs       []Ran         `json:"runs"` // since the last report
 	Rows       []Row         `json:"rows"` // since the last report

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// results is what was measured, in the order of the first measurement.
+// results are the measurements, in the order of the first one.
 type results struct {
 	rows []*row
 }
 
-// row is what was measured of one thing, once or more often.
+// row holds measurements of one thing, once or more often.
 type row struct {
 	name   string
 	units  []string
@@ -54,7 +54,7 @@ func (l *line) late(all []time.Duration) *line {
 	return l
 }
 
-// remarkf says what the figures do not.
+// remarkf adds a remark to the figures.
 func (l *line) remarkf(format string, args ...any) { l.note = fmt.Sprintf(format, args...) }
 
 // print prints a line for benchstat, or, with a remark, so that benchstat leaves it out; and keeps
@@ -124,7 +124,7 @@ func (r *results) read(in io.Reader) error {
 	return lines.Err()
 }
 
-// median returns that of what was measured, and false if nothing was.
+// median returns the measurements' median, and false if there are none.
 func (r *results) median(name, unit string) (float64, bool) {
 	row := r.row(name)
 	if row == nil || row.values[unit] == nil {

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// What a process reads on its standard input, one word a line. At the end of the input it stops.
+// Words that a process reads on its standard input, one a line. At the end of the input it stops.
 const (
 	wordGo    = "go"    // begin
 	wordTell  = "tell"  // answer with a report
 	wordWeigh = "weigh" // likewise, after a collection of garbage
 )
 
-// What it writes on its standard output, one a line.
+// Words that it writes on its standard output, one a line.
 const (
 	wordReady  = "ready"  // it waits for go
 	wordOwned  = "owned"  // and the number of slots that it owns, which has changed
@@ -45,8 +45,8 @@ func (s *Speaker) say(word string, value any) {
 	fmt.Fprintln(s.out, word, value)
 }
 
-// Listen says that the process is ready, and obeys until the input ends. What it reports comes from
-// the function.
+// Listen says that the process is ready, and obeys until the input ends. Its reports come from the
+// function.
 func (s *Speaker) Listen(in io.Reader, report func() Report) {
 	s.say(wordReady, "")
 	begin := sync.OnceFunc(func() { close(s.Begin) })

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What package compare prints stands beside what is measured here, and goals may depend on it.
+// The output of package compare stands beside the measurements here, and goals may depend on it.
 func TestCost(t *testing.T) {
 	r := new(results)
 	if err := r.read(strings.NewReader("a table\n" +

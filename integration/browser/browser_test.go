@@ -28,8 +28,8 @@ const token = "a-token-for-the-browser"
 // patience is as long as a scene may take on a machine that has much else to do.
 const patience = 4 * time.Minute
 
-// The pages, in a browser: what they weigh, whether anything complains, whether all can use them,
-// and what happens when something happens.
+// The pages, in a browser: their weight, whether anything complains, whether all can use them, and
+// their reactions to events.
 func TestBrowser(t *testing.T) {
 	modules := installed(t)
 	for _, n := range []int{3, 60, 500} {
@@ -111,7 +111,7 @@ func (s *scene) run(script, modules string, n int, heard func(said saying, answe
 	}
 }
 
-// heard is what the suite says, and asks for.
+// heard is the suite's output and requests.
 func (s *scene) heard(said saying, answer io.Writer) {
 	s.Helper()
 	what, of, _ := strings.Cut(said.Ask, " ")

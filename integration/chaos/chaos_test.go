@@ -23,8 +23,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(zkserver.Main(m.Run)) }
 
-// TestChaos injects faults into a group of processes and its servers, and checks what is left on
-// record.
+// TestChaos injects faults into a group of processes and its servers, and checks the records.
 func TestChaos(t *testing.T) {
 	seed := *seedFlag
 	for seed == 0 {

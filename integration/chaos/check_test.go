@@ -21,14 +21,14 @@ const (
 	// of its lease: a quarter of a session timeout lies between that and a takeover, and half of this
 	// may be needed anyway.
 	suspension = session / 8
-	// clockMemory is for how long after its clock was set back a process may still run what it claimed
-	// before.
+	// clockMemory is for how long after its clock was set back a process may still run its earlier
+	// claims.
 	clockMemory = 25 * time.Second
 	// clockSlack is by how much times of two processes, which are cut to milliseconds, may differ.
 	clockSlack = 5 * time.Millisecond
 )
 
-// A judge compares what was written down with what was logged.
+// A judge compares the processes' records with ZooKeeper's log.
 type judge struct {
 	*evidence
 
@@ -110,7 +110,7 @@ func (j *judge) processes() {
 	}
 }
 
-// runsAreClaimed: what a handler was called for was claimed before, for this process, and once.
+// runsAreClaimed: each call of a handler was claimed before, for this process, and once.
 func (j *judge) runsAreClaimed() {
 	for _, r := range j.Runs {
 		if before := j.started[r.Run]; before != nil {
@@ -245,7 +245,7 @@ func (p *process) suspended(lines []Line, during span) bool {
 
 // ticksAreComplete: of jobs with the same schedule all the time, each tick from the first to the
 // last is claimed, or recorded as not run; and of all jobs none is both. A claim that ZooKeeper has
-// lost does not count; what was lost with the servers' data was right as long as there was that.
+// lost does not count. Claims lost with the servers' data were right as long as there was that.
 func (j *judge) ticksAreComplete() {
 	periods := make(map[string]int64)
 	for _, one := range theJobs() {
@@ -317,9 +317,9 @@ func accounted(log *txns.Log) map[txns.Life]map[int64]int {
 	return all
 }
 
-// auditAgrees: what an operator would see who audits the servers' files is what this judge saw,
-// unless they have transactions that were never committed: an audit takes all that no other
-// server's log passes over.
+// auditAgrees: an operator who audits the servers' files would see the same as this judge, unless
+// they have transactions that were never committed: an audit takes all that no other server's log
+// passes over.
 func (j *judge) auditAgrees(ctx context.Context, dirs []string) {
 	report, err := txnaudit.Run(ctx, txnaudit.Options{Dirs: dirs, ServerType: groupName})
 	if err == nil && len(j.Losses)+j.Dropped > 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A process's wall clock is off by what its file says, and its monotonic clock is not.
+// A process's wall clock is off by its file's amount, and its monotonic clock is not.
 func TestClockOffset(t *testing.T) {
 	t.Parallel()
 	const (

@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
-// Evidence is what a run has left: what processes wrote, what servers logged, and what was done to
-// both. Times that are durations are by the machine's monotonic clock.
+// Evidence is a run's traces: processes' lines, servers' logs, and the faults. Times that are
+// durations are by the machine's monotonic clock.
 type evidence struct {
 	*txns.Log // what servers logged, by their clock
 
@@ -130,8 +130,8 @@ func logDirs(ensemble *zkserver.Ensemble) (dirs []string) {
 	return dirs
 }
 
-// readLogs reads what the servers logged, each time that their data was replaced and in the end.
-// They must have the same clock as this process.
+// readLogs reads the servers' logs, each time that their data was replaced and in the end. They
+// must have the same clock as this process.
 func (e *evidence) readLogs(times [][]string) error {
 	log, err := txns.ReadRestored(groupName, times...)
 	if err == nil {

@@ -142,7 +142,7 @@ func (e *evidence) outage(lost, at time.Duration) kind {
 	return ""
 }
 
-// figures are what a run is summed up by.
+// figures sum up a run.
 type figures struct {
 	Due, Claimed, Attempts, Manual, Runs, Transactions int
 	NotRun                                             map[string]int // by reason
@@ -153,7 +153,7 @@ type figures struct {
 	Recoveries                                         map[kind][]time.Duration
 }
 
-// faultFigures are those of one kind.
+// faultFigures are the figures of one kind of fault.
 type faultFigures struct {
 	Kind          kind
 	Times, Slots  int // how often it was done, and how many slots got another owner by it
@@ -194,8 +194,8 @@ func (j *judge) figures() *figures {
 	return f
 }
 
-// count counts ticks, and what became of them, once each: what was repeated because servers had
-// lost it, too.
+// count counts ticks, and what became of them, once each: repeats because servers had lost runs,
+// too.
 func (f *figures) count(j *judge) {
 	type tick struct {
 		life txns.Life

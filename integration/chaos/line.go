@@ -71,8 +71,8 @@ func OpenLedger(path string) (*Ledger, error) {
 	return &Ledger{file}, nil
 }
 
-// Write appends a line, in one write: what is written stays when the process is killed. It panics
-// if that fails, because a process without evidence must not run.
+// Write appends a line, in one write: written lines stay when the process is killed. It panics if
+// that fails, because a process without evidence must not run.
 func (l *Ledger) Write(line Line) {
 	line.Mono, line.Wall = Mono(), time.Now().UnixMilli()
 	text, err := json.Marshal(line)

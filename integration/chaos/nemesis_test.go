@@ -37,7 +37,7 @@ type deed struct {
 	Note string // what came of it, if that is not plain
 }
 
-// An agenda is what is to be done at a time, in the order of the times.
+// An agenda is a list of actions, in the order of their times.
 type agenda []task
 
 type task struct {

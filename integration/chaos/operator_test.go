@@ -62,7 +62,7 @@ func theJobs() []job.Job {
 const (
 	crowdSize   = 150
 	crowdPeriod = 5 * time.Second
-	// alarmAfter is that of the crowd and of some others.
+	// alarmAfter is for the crowd and some others.
 	alarmAfter = 5 * time.Second
 )
 
@@ -197,7 +197,7 @@ func (o *operator) submit(ctx context.Context, name string) error {
 	return err
 }
 
-// submitAll submits what the servers have lost, as soon as they serve.
+// submitAll submits lost jobs, as soon as the servers serve.
 func (o *operator) submitAll(d *deed) {
 	o.run(d, func(ctx context.Context) error {
 		for _, j := range o.jobs {
@@ -214,7 +214,7 @@ func (o *operator) submitAll(d *deed) {
 }
 
 // tidy waits for all commands, and repeats those that failed and leave something behind: canceled
-// jobs, pauses and orders. It returns what came of each command.
+// jobs, pauses and orders. It returns the result of each command.
 func (o *operator) tidy() (notes map[*deed]string) {
 	o.t.Helper()
 	o.running.Wait()

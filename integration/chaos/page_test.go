@@ -30,10 +30,10 @@ const (
 	headHeight = 16.0
 )
 
-// memberColors are those of the owners, by member.
+// memberColors are the owners' colors, by member.
 var memberColors = []string{"#a6cee3", "#b2df8a", "#fdd49e", "#cab2d6", "#f7b6d2"}
 
-// Page is what the template shows.
+// Page is the template's data.
 type page struct {
 	Seed                    uint64
 	Length, Minutes, Began  string
@@ -167,7 +167,7 @@ func (p *page) shape(lane string, from, to time.Duration, top, height float64, f
 	p.Shapes = append(p.Shapes, pageShape{x, y + top, max(1, float64(int(10*(p.x(to)-x)))/10), height, fill, title})
 }
 
-// addFaults draws what was done to processes, servers and jobs, and lists it.
+// addFaults draws the faults of processes, servers and jobs, and lists them.
 func (p *page) addFaults(j *judge, notes map[*deed]string) {
 	for _, one := range j.Processes {
 		p.shape(memberName(one.Member), one.Life.From, one.Life.To, 2, laneHeight-4, memberColors[one.Member],

@@ -56,7 +56,7 @@ type deal struct {
 	least, most time.Duration
 }
 
-// lanes are what one fault at a time happens to.
+// lanes are targets of one fault at a time.
 const (
 	onInstance = "instance" // one of them
 	onClock    = "clock"    // of one of them
@@ -192,7 +192,8 @@ func shuffled(random *rand.Rand) []deal {
 	return deck
 }
 
-// draw fills in what the kind needs. It asks for the same number of random values for all kinds.
+// draw fills in the fields that the kind needs. It asks for the same number of random values for
+// all kinds.
 func draw(random *rand.Rand, d deal) fault {
 	length, target, amount, number, newID := random.Int64N(1+int64(d.most-d.least)), random.IntN(1<<20), random.Int64N(2000), random.IntN(6), random.IntN(2)
 	f := fault{Kind: d.kind, For: (d.least + time.Duration(length)).Round(100 * time.Millisecond), Target: -1, NewID: newID == 1}
@@ -235,7 +236,7 @@ func laneOf(k kind) string {
 	panic("no such kind: " + k)
 }
 
-// lane is what the fault keeps busy, and for how long after its end.
+// lane is the fault's target, kept busy for some time after its end.
 func (f fault) lane() (lane string, quiet time.Duration) {
 	switch lane = laneOf(f.Kind); lane {
 	case onServers:

@@ -62,7 +62,7 @@ func (f *forger) ran(by *process, tick, attempt int, token int64) *txns.Claim {
 
 func (f *forger) run(tick int) *handlerRun { return f.Runs[tick-1] }
 
-// What is planted is found, and what is excused is not.
+// Planted faults are found, and excused ones are not.
 func TestPlantedViolations(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]plant{
@@ -153,7 +153,7 @@ func TestPlantedViolations(t *testing.T) {
 	}
 }
 
-// A plant is a change of what was forged.
+// A plant is a change of the forged evidence.
 type plant struct {
 	plant func(*forger)
 	want  string // in what is found; nothing is, if it is empty

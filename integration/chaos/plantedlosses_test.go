@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
-// What is planted is found where servers lose their data, and in alarms.
+// Planted faults are found where servers lose their data, and in alarms.
 func TestPlantedLossesAndAlarms(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]plant{

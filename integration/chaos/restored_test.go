@@ -74,8 +74,8 @@ const (
 )
 
 // alarmsAreTrue: whatever the clock of an instance says, it tells of no tick that is not overdue by
-// the servers' clock, or by that of all instances if the servers' is wrong by more than their
-// limit; of none that was claimed long before; and of each once.
+// the servers' clock, or by all instances' if the servers' is wrong by more than their limit; of
+// none that was claimed long before; and of each once.
 func (j *judge) alarmsAreTrue() {
 	type key struct {
 		slot string

@@ -162,7 +162,7 @@ func below(parent string, names []string) (paths []string) {
 	return paths
 }
 
-// ids are those of the processes that run.
+// ids are the running processes'.
 func (s *settler) ids() (live []string) {
 	for _, m := range s.members {
 		if m.now.running() {
@@ -172,7 +172,7 @@ func (s *settler) ids() (live []string) {
 	return live
 }
 
-// settle waits until the group works and is tidy, then stops it cleanly. It returns what is wrong.
+// settle waits until the group works and is tidy, then stops it cleanly. It returns the faults.
 func (s *settler) settle(healed time.Duration) (took time.Duration, wrong []string) {
 	report := func(what string, err error) {
 		if err != nil {

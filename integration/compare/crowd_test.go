@@ -34,8 +34,8 @@ const (
 	redisLock = 8 * time.Second
 )
 
-// TestCrowd prints what each kill has cost, and a table. It fails if something could not be
-// measured, or a run had begun before its tick.
+// TestCrowd prints the cost of each kill, and a table. It fails if something could not be measured,
+// or a run had begun before its tick.
 func TestCrowd(t *testing.T) {
 	phases, sessions := phasesOf(t, *phasesFlag), durations(t, *sessionsFlag)
 	programs := build(t)
@@ -94,8 +94,8 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 // A crowd is a system that runs many jobs on one tick.
 type crowd struct {
 	system system
-	// begun returns what a process had begun and not ended when it was killed: jobs, and their ticks
-	// if they are known. It is called a second or two later.
+	// begun returns the runs that a process had begun and not ended when it was killed: jobs, and
+	// their ticks if they are known. It is called a second or two later.
 	begun func(t *testing.T, id string, killed time.Time) map[string]time.Time
 	// holds is for how long after a kill these jobs wait.
 	holds time.Duration
@@ -203,7 +203,7 @@ func locksBefore(ctx context.Context, client *redis.Client, at time.Time) (map[s
 	return left, nil
 }
 
-// kill kills a process in each phase, and returns what that has cost in all.
+// kill kills a process in each phase, and returns the cost of all.
 func (c crowd) kill(t *testing.T, phases []time.Duration) (all toll) {
 	t.Helper()
 	g := startGroup(t, c.system, work{jobs: crowdJobs, period: time.Second})

@@ -73,7 +73,7 @@ func settle(runs []run, w work, jobs []string, from, to time.Time) (a account) {
 	return a
 }
 
-// percentile is that of the lateness.
+// percentile is of the lateness.
 func (a account) percentile(p int) time.Duration {
 	if len(a.late) == 0 {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
-// work is what a system is to do.
+// work is a system's task.
 type work struct {
 	jobs   int
 	period time.Duration

@@ -55,7 +55,7 @@ func (w *world) note(slot int, text string, paths ...string) {
 	w.history = append(w.history, deed{fmt.Sprintf("%6d session %d: %s", w.step, slot, text), paths})
 }
 
-// failf prints what is needed to understand a difference.
+// failf prints the facts needed to understand a difference.
 func (w *world) failf(format string, args ...any) {
 	w.t.Helper()
 	const lately, shown = 12, 80
@@ -276,7 +276,7 @@ func (w *world) learn(o op, answers []frame) {
 	}
 }
 
-// partBody returns a reply that shows what a multi has done to a path.
+// partBody returns a reply that shows a multi's effect on a path.
 func (w *world) partBody(part op) []byte {
 	var b buf
 	if part.code == opSetData {

@@ -1,5 +1,5 @@
-// Package instance is what the instances that packages bench and chaos start as processes have in
-// common.
+// Package instance has the common parts of the instances that packages bench and chaos start as
+// processes.
 package instance
 
 import (

@@ -2,7 +2,7 @@
 // can kill, stop, suspend and restart them, or disconnect a client with a [Proxy] in between.
 //
 // It handles processes, ports and the part of ZooKeeper's protocol that closes a session. It does
-// not know what the tests store in ZooKeeper.
+// not know the tests' nodes in ZooKeeper.
 //
 // Everything that it starts belongs to a test and ends with it, however the test ends: when a
 // cleanup returns, processes have exited, connections are closed and goroutines have ended. Methods

@@ -116,8 +116,8 @@ func (e *Ensemble) Leader(ctx context.Context) int {
 	return -1
 }
 
-// mode returns what the server says to be: leader, follower or standalone; "" if it serves nobody
-// or does not answer.
+// mode returns the server's claimed mode: leader, follower or standalone; "" if it serves nobody or
+// does not answer.
 func (s *Server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

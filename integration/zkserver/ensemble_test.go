@@ -52,7 +52,7 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
-// What is missing is said for an ensemble as for one server.
+// Missing packages are named for an ensemble as for one server.
 func TestEnsembleWithoutZooKeeper(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	tb := &recordingTB{TB: t}

@@ -26,7 +26,7 @@ func Main(run func() int) int {
 	return run()
 }
 
-// check reports what is missing to run a server.
+// check reports packages missing to run a server.
 func check() error {
 	script, err := findScript()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Counters are what a server has counted since it began, and what it has now.
+// Counters are a server's counts since it began, and at present.
 type Counters struct {
 	Received int64 // requests, with pings and with the question for these counters
 	Events   int64 // sent to clients that watch

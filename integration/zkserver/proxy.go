@@ -64,7 +64,7 @@ func (p *Proxy) Stall() {
 // StallRequests is Stall for what clients send: the server hears nothing.
 func (p *Proxy) StallRequests() { p.requests.gate.setOpen(false) }
 
-// StallReplies is Stall for what the server sends: what clients ask for is done, and they do not
+// StallReplies is Stall for the server's packets: what clients ask for is done, and they do not
 // learn of it.
 func (p *Proxy) StallReplies() { p.replies.gate.setOpen(false) }
 

@@ -150,8 +150,7 @@ func TestProxyManyTimes(t *testing.T) {
 	}
 }
 
-// startEcho starts a server that sends back what it gets, and ends a connection
-// after "bye".
+// startEcho starts a server that echoes, and ends a connection after "bye".
 func startEcho(t *testing.T) (addr string) {
 	t.Helper()
 	var config net.ListenConfig

@@ -148,8 +148,8 @@ func (s *Server) Backup() (copied string) {
 }
 
 // Replace crashes the server and puts a copy of its files in the place of its data directory: what
-// [Server.Backup] has returned, which is used up, or nothing if it is empty. It returns the LogDir
-// of what was there before. Restart or Begin starts the server.
+// [Server.Backup] has returned, which is used up, or nothing if it is empty. It returns the former
+// LogDir. Restart or Begin starts the server.
 func (s *Server) Replace(backup string) (lost string) {
 	s.tb.Helper()
 	s.Kill()
@@ -300,7 +300,7 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 }
 
 // findScript finds integration/zookeeper.sh in the module that contains the working directory,
-// which for a test is that of its package.
+// which for a test is its package's.
 func findScript() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

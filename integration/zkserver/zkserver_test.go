@@ -25,7 +25,7 @@ const (
 	longSession  = 10 * time.Second // a client waits a second before it reconnects
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {

@@ -20,8 +20,8 @@ import (
 // top is where the image is built: COPY takes files from there.
 const top = "../.."
 
-// readDockerfile parses the Dockerfile with the code that docker build uses, and returns what its
-// linter finds.
+// readDockerfile parses the Dockerfile with the code that docker build uses, and returns its
+// linter's findings.
 func readDockerfile() (stages []instructions.Stage, warnings []string, err error) {
 	text, err := os.ReadFile("Dockerfile")
 	if err != nil {

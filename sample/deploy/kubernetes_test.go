@@ -148,7 +148,7 @@ func wantConfined(t *testing.T, spec corev1.PodSpec) {
 	}
 }
 
-// TestContainerCommand runs what the container runs, until it is ready, and stops it.
+// TestContainerCommand runs the container's command, until it is ready, and stops it.
 func TestContainerCommand(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t)

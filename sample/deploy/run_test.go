@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// setting is what a command of the files finds where it runs here.
+// setting is the environment of a command of the files here.
 type setting struct {
 	zk, credentials, probes string
 }

@@ -57,7 +57,7 @@ func TestExportersManifestsBelongTogether(t *testing.T) {
 	wantConfined(t, pod.Spec)
 }
 
-// TestExportersCommand runs what the container runs, and reads the metrics.
+// TestExportersCommand runs the container's command, and reads the metrics.
 func TestExportersCommand(t *testing.T) {
 	t.Parallel()
 	container := readExporter(t).deployment.Spec.Template.Spec.Containers[0]

@@ -24,7 +24,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitCommand runs what the unit runs, until it is ready, and stops it.
+// TestUnitCommand runs the unit's command, until it is ready, and stops it.
 func TestUnitCommand(t *testing.T) {
 	t.Parallel()
 	const id = "db8"

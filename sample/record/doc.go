@@ -46,7 +46,7 @@ type Dir string
 // Ledger returns the file that instances append their runs to.
 func (d Dir) Ledger() string { return d.path("ledger") }
 
-// Event records an event at the current time. words are those of a line of readEvents.
+// Event records an event at the current time. words are from a line of readEvents.
 func (d Dir) Event(words ...string) error {
 	line := fmt.Sprintf("%d %s\n", time.Now().UnixMilli(), strings.Join(words, " "))
 	file, err := os.OpenFile(d.path("events"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

@@ -21,14 +21,14 @@ const (
 	lastsPerPart = 1000
 	// perKind is how many episodes of a slot and a kind wait for a target that does not answer.
 	perKind = 4
-	// forgetAfter is how many entries after its last failure that of a slot is forgotten. No history
-	// reaches back so far.
+	// forgetAfter is how many entries after it a slot's last failure is forgotten. No history reaches
+	// back so far.
 	forgetAfter = 500
 )
 
-// book holds the episodes of a group. It is a state machine: what happened comes in, what is owed
-// to the targets comes out. Of each slot that has failed it remembers how far its history was taken
-// in, because a Watch that is resumed may report it again.
+// book holds the episodes of a group. It is a state machine: events come in, and messages owed to
+// the targets come out. Of each slot that has failed it remembers how far its history was taken in,
+// because a Watch that is resumed may report it again.
 type book struct {
 	serverType string
 	targets    []string
@@ -44,7 +44,7 @@ type book struct {
 	dropped int // episodes that were not begun, or not told, for lack of room, since the last call of settle
 }
 
-// part is what is stored in one node.
+// part is the content of one node.
 type part struct {
 	slots    map[string]*record
 	episodes int
@@ -52,11 +52,11 @@ type part struct {
 	dirty    bool
 }
 
-// record is what is known of a slot.
+// record holds facts about a slot.
 type record struct {
-	// Number and Rev are those of the last failure that was taken in, and Created is that of its slot:
-	// see admin.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0
-	// until the slot is heard of.
+	// Number and Rev are from the last failure that was taken in, and Created is the slot's: see
+	// admin.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0 until
+	// the slot is heard of.
 	Created  int64      `json:"created,omitempty"`
 	Number   int64      `json:"number,omitempty"`
 	Rev      int64      `json:"rev,omitempty"`
@@ -152,8 +152,8 @@ func (b *book) take(ev admin.Event) {
 	}
 }
 
-// knows reports whether what a Watch tells that is resumed was taken in before. The records of a
-// slot that was created again say nothing of that, and what they say of the former one is over.
+// knows reports whether an event of a resumed Watch was taken in before. The records of a slot that
+// was created again say nothing of that, and what they say of the former one is over.
 func (b *book) knows(ev admin.Event) bool {
 	r := b.parts[partOf(ev.Job)].slots[ev.Job]
 	if r == nil || r.Number == 0 {
@@ -259,8 +259,7 @@ func (r *record) open(kind Kind) *episode {
 	return nil
 }
 
-// makeRoom drops what a target that does not answer has been waiting for longest, and reports
-// whether there is room for one more.
+// makeRoom drops a silent target's oldest message, and reports whether there is room for one more.
 func (b *book) makeRoom(p *part, r *record, kind Kind) bool {
 	same := 0
 	for _, ep := range r.Episodes {
@@ -320,7 +319,7 @@ func (b *book) begun(slot string, tick int64, attempt int) {
 	b.tidy(p, slot)
 }
 
-// succeeded ends what a success ends.
+// succeeded ends the episodes that a success ends.
 func (b *book) succeeded(ev admin.Event) {
 	p := &b.parts[partOf(ev.Job)]
 	r := p.slots[ev.Job]

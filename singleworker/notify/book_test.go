@@ -198,8 +198,8 @@ func replaced(ev admin.Event) admin.Event {
 	return ev
 }
 
-// TestWhatAnHeirIsToldAgain has a sender take in some events, and its heir hear what a history says
-// then.
+// TestWhatAnHeirIsToldAgain has a sender take in some events, and its heir hear the history's
+// entries then.
 func TestWhatAnHeirIsToldAgain(t *testing.T) {
 	t.Parallel()
 	const since = ", since 2026-11-22 12:00:00 UTC"
@@ -357,8 +357,8 @@ func restarted(t *testing.T, b *book) *book {
 	return next
 }
 
-// Jobs run at random; the sender dies at random moments, before and after it has recorded what it
-// has told, and its heir is told the whole history again. Each target hears of each episode, in
+// Jobs run at random; the sender dies at random moments, before and after it has recorded its
+// messages, and its heir is told the whole history again. Each target hears of each episode, in
 // order, and twice only if the death came in between.
 func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
 	t.Parallel()
@@ -542,7 +542,7 @@ func (w *randomJobs) check(t *testing.T, target string, seed uint64) {
 }
 
 // 10,000 jobs that fail at once, whatever their names and errors are, fit into the nodes of the
-// book; what does not is dropped and counted.
+// book. Others are dropped and counted.
 func TestBookIsBounded(t *testing.T) {
 	t.Parallel()
 	b := toOps(Rule{To: []string{"ops", "a target with a long name"}})

@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Kind is what is told about a job.
+// Kind is a kind of news about a job.
 type Kind = job.NotifyKind
 
 // The kinds of notifications.
@@ -46,7 +46,7 @@ type Sender interface {
 type Rule struct {
 	// Jobs is a pattern for the names of jobs, as of path.Match: "report*". Default: all jobs.
 	Jobs string
-	// On lists what is told. Default: everything.
+	// On lists the kinds. Default: everything.
 	On []Kind
 	// To names the targets.
 	To []string
@@ -62,8 +62,7 @@ type Config struct {
 	// Targets are the places where messages go, by name. Names appear in ZooKeeper: a target that is
 	// renamed is told about everything that is still open.
 	Targets map[string]Sender
-	// Rules are those of the group. What a job says itself (job.Job.Notify) comes beside them.
-	// Default: none.
+	// Rules are the group's. A job's own targets (job.Job.Notify) come beside them. Default: none.
 	Rules []Rule
 	// Pings tell services that raise an alarm when they stop. Default: none.
 	Pings []Ping
@@ -73,8 +72,8 @@ type Config struct {
 	ID string
 	// Gather is how long the first news for a target waits for more. Default 5 s, maximum 10 min.
 	Gather time.Duration
-	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. Parts
-	// of what does not fit into a message follow at once.
+	// Every is the least time between two messages to one target. Default 1 min, maximum 24 h. The
+	// rest of a message that is too long follows at once.
 	Every time.Duration
 	// PingEvery is how often the Pings without a job are sent. Default 30 s, minimum 1 s, maximum 1 h.
 	PingEvery time.Duration

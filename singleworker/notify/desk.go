@@ -14,7 +14,7 @@ const (
 	settleAfter = time.Second
 	// The pauses after an attempt to deliver that failed.
 	firstRetry, lastRetry = 5 * time.Second, 5 * time.Minute
-	// saveGrace is how long the sender tries to record what it has told when its term has ended.
+	// saveGrace is how long the sender tries to record its messages when its term has ended.
 	saveGrace = 5 * time.Second
 )
 
@@ -33,7 +33,7 @@ type desk struct {
 	warned map[string]bool // the targets that do not exist, and of which it was warned
 }
 
-// outbox is what a target is about to be told.
+// outbox holds a target's next messages.
 type outbox struct {
 	busy    bool
 	waiting bool      // there is something to be told, at due
@@ -109,7 +109,7 @@ func (d *desk) take(ctx context.Context, ev admin.Event) {
 	}
 }
 
-// tell owns the book. It records what has come in, and then has the targets told.
+// tell owns the book. It records the events, and then has the targets told.
 func (d *desk) tell(ctx context.Context) error {
 	group := task.NewGroup(context.WithoutCancel(ctx)) // a delivery in progress ends by itself: to break it off leaves its outcome unknown
 	alarm := time.NewTimer(settleAfter)

@@ -14,7 +14,7 @@ import (
 // DingTalk posts messages to a custom robot of a DingTalk group, as plain text. A robot that asks
 // for keywords must accept one that is in all messages, such as the server type.
 type DingTalk struct {
-	// URL is that of the robot, with its access_token.
+	// URL is the robot's, with its access_token.
 	URL Secret
 	// Key signs the requests ("SEC..."). Default: none, for robots without a signature.
 	Key Secret

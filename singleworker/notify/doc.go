@@ -23,18 +23,17 @@
 // that it was over continues. An attempt that fails and is retried is not a failure, and neither is
 // an interrupted run, which is run again.
 //
-// What comes up within [Config.Gather] is collected in one message, and each target gets at most
-// one message per [Config.Every]: it lists the first 20 episodes and counts the others. A [Webhook]
+// Episodes within [Config.Gather] are collected in one message, and each target gets at most one
+// message per [Config.Every]: it lists the first 20 episodes and counts the others. A [Webhook]
 // gets all of them.
 //
-// # What is promised
+// # Promises
 //
-// Begun episodes are recorded in ZooKeeper before they are told, and what was told to whom
-// afterwards, together with the position up to which the group's changes were read. If the sender
-// dies, another instance continues there. So each episode reaches each target at least once, and
-// exactly once unless the sender dies, or loses ZooKeeper, between a delivery and its record, or
-// the target did not confirm what it had received. Item.ID is then the same: receivers can drop
-// what they have seen.
+// Episodes are recorded in ZooKeeper before they are sent, and deliveries afterwards, together with
+// the position up to which the group's changes were read. If the sender dies, another instance
+// continues there. So each episode reaches each target at least once, and exactly once unless the
+// sender dies, or loses ZooKeeper, between a delivery and its record, or the target did not confirm
+// its receipt. Item.ID is then the same: receivers can drop duplicates.
 //
 // A target that does not answer is tried again, after 5 seconds to 5 minutes, and does not delay
 // the others. What waits for it is bounded by the number of jobs: if more than 4 episodes of one

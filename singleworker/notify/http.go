@@ -39,7 +39,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), ni
 // maxReply is how much of a reply is read.
 const maxReply = 64 << 10
 
-// web is what the targets that speak HTTP have in common.
+// web is common to the targets that speak HTTP.
 type web struct {
 	url       Secret
 	transport http.RoundTripper
@@ -141,8 +141,8 @@ func marshal(document any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
-// excerpt is what a log shows of a reply: nothing if that repeats what may be secret of the URL, as
-// error pages do.
+// excerpt is a log's part of a reply: nothing if that repeats possible secrets of the URL, as error
+// pages do.
 func (w web) excerpt(reply []byte) string {
 	text := strings.ToLower(string(reply))
 	if slices.ContainsFunc(w.secrets(), func(secret string) bool { return strings.Contains(text, secret) }) {

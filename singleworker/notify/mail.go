@@ -24,7 +24,7 @@ type Mail struct {
 	// User and Password log in. Default: no login.
 	User     string
 	Password Secret
-	// From is the sender's address, To those of the receivers.
+	// From is the sender's address, To the receivers'.
 	From string
 	To   []string
 	// TLS changes how the server is verified. Default: by its host name and the system's certificates.

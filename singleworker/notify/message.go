@@ -20,8 +20,8 @@ type Item struct {
 	// Job is the name of the job, or of the shard, such as "report[3]", or of a job that runs on every
 	// instance, with the instance: "report/app-1".
 	Job string `json:"job"`
-	// Of is what the job has recovered from; else empty. Canceled means that the job, or the shard, no
-	// longer exists.
+	// Of is the kind that the job has recovered from; else empty. Canceled means that the job, or the
+	// shard, no longer exists.
 	Of       Kind `json:"of,omitempty"`
 	Canceled bool `json:"canceled,omitempty"`
 	// Tick is the first tick concerned; zero if that is not known.
@@ -39,7 +39,7 @@ type Item struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Message is what is sent to a target at a time.
+// Message is sent to a target at a time.
 type Message struct {
 	ServerType string
 	// Sender is the Config.ID of the Notifier.

@@ -31,8 +31,8 @@ type Notifier struct {
 	stats Stats
 }
 
-// Stats are what a Notifier has done since it was created. Another instance may have been the
-// sender before.
+// Stats count a Notifier's work since it was created. Another instance may have been the sender
+// before.
 type Stats struct {
 	Sending bool // it is the sender now
 	Targets map[string]TargetStats
@@ -45,7 +45,7 @@ type Stats struct {
 	Gaps int
 }
 
-// TargetStats are those of a target.
+// TargetStats count one target's.
 type TargetStats struct {
 	Sent   int   // messages
 	Failed int   // attempts
@@ -69,7 +69,7 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Stats returns what the Notifier has done.
+// Stats returns counts of the Notifier's work.
 func (n *Notifier) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -80,7 +80,7 @@ func (s *scene) connect() *zkconn.Conn {
 	return conn
 }
 
-// place is a target that remembers what it was told.
+// place is a target that remembers its messages.
 type place struct {
 	mu       sync.Mutex
 	messages []notify.Message
@@ -101,7 +101,7 @@ func (p *place) Send(ctx context.Context, m notify.Message) error {
 	return arrives(ctx)
 }
 
-// items are what was said, with the sender: "n1: report failed".
+// items are the messages, with the sender: "n1: report failed".
 func (p *place) items() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -447,7 +447,7 @@ func TestLateJobIsTold(t *testing.T) {
 	})
 }
 
-// lines are those of a log.
+// lines are a log's.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -465,8 +465,8 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// What somebody has written to the records of what was told, or has copied from another ensemble,
-// ends no sender and silences no job. It is said once.
+// A foreign write to the records of messages, or a copy from another ensemble, ends no sender and
+// silences no job. It is said once.
 func TestRecordsThatNoSenderWrites(t *testing.T) {
 	t.Parallel()
 	const forever = `{"schema":1,"slots":{"report":{"episodes":[{"kind":"late","id":"x","tick":9223372036854775807}]}}}`

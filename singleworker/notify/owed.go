@@ -13,8 +13,8 @@ type owing struct {
 	phase   phase
 }
 
-// owed lists what each target has to be told, the oldest first, and forgets the episodes that are
-// over and of which everybody was told.
+// owed lists each target's messages, the oldest first, and forgets episodes that are over and sent
+// to all.
 func (b *book) owed(targets []string) map[string][]owing {
 	all := make(map[string][]owing)
 	for i := range b.parts {
@@ -49,7 +49,7 @@ func (b *book) owed(targets []string) map[string][]owing {
 	return all
 }
 
-// owedOf lists what a target has to be told about an episode.
+// owedOf lists a target's messages about an episode.
 func (b *book) owedOf(target, slot string, ep *episode) (items []owing) {
 	told := ep.Sent[target]
 	if told < toldBegin && b.wantedBy(target, slot, ep.Kind, ep.Count) {
@@ -62,7 +62,7 @@ func (b *book) owedOf(target, slot string, ep *episode) (items []owing) {
 	return items
 }
 
-// item is what is said of an episode.
+// item describes an episode.
 func (b *book) item(slot string, ep *episode, what phase) Item {
 	item := Item{
 		ID:   itemID(b.serverType, slot, string(ep.Kind), ep.ID),

@@ -14,7 +14,7 @@ func submitted(name string, to map[string][]Kind) admin.Event {
 	return admin.Event{Kind: admin.EventJobSubmitted, Job: name, Notify: to}
 }
 
-// told returns what each of two targets is told now.
+// told returns the messages of each of two targets now.
 func told(b *book) (said []string) {
 	owed := b.owed([]string{"dev", "ops"})
 	for _, target := range []string{"dev", "ops"} {
@@ -33,7 +33,7 @@ func status(name string, to map[string][]Kind) admin.JobStatus {
 	return admin.JobStatus{Name: name, Job: job.Job{Name: name, Schedule: "@daily", Notify: to}}
 }
 
-// What a job says comes beside the rules of the group.
+// A job's own targets come beside the rules of the group.
 func TestRulesOfJobs(t *testing.T) {
 	t.Parallel()
 	b := toOps(Rule{Jobs: "report", On: []Kind{Failed, Recovered}, To: []string{"ops"}, After: 2})

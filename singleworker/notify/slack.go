@@ -9,7 +9,7 @@ import (
 // Slack posts messages to an incoming webhook of Slack, or of a service that speaks its format,
 // such as Mattermost. Texts cannot mention anybody.
 type Slack struct {
-	// URL is that of the webhook: it authorizes the message.
+	// URL is the webhook's: it authorizes the message.
 	URL Secret
 	// Transport makes the requests. Default: http.DefaultTransport.
 	Transport http.RoundTripper

@@ -134,8 +134,8 @@ func parseHead(data []byte, written int64) (h head, err error) {
 	return h, nil
 }
 
-// parse reads the part with that number. What was being told when it was written may have been
-// told. The error is why a record in it, or all of it, was left out: the first one of those by
+// parse reads the part with that number. A message in flight when it was written may have been
+// sent. The error is why a record in it, or all of it, was left out: the first one of those by
 // name.
 func (p *part) parse(number int, data []byte) (first error) {
 	var stored struct {
@@ -177,7 +177,7 @@ func (p *part) copied() {
 	}
 }
 
-// parseRecord reads what is known of a slot. The error is why no sender can have written it.
+// parseRecord reads the record of a slot. The error is why no sender can have written it.
 func parseRecord(data []byte) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal(data, r); err != nil {

@@ -60,8 +60,8 @@ func broken() (records []string) {
 	return append(records, "", "{", "garbage", "\x00", strings.Repeat(" ", 33<<10), strings.Repeat("[", 20_000))
 }
 
-// Whatever stands in place of a slot's record, the others of its part are told, and what is told of
-// it is text that can be sent.
+// Whatever stands in place of a slot's record, the others of its part are told, and its text can be
+// sent.
 func TestBrokenRecordsOfSlots(t *testing.T) {
 	t.Parallel()
 	const good = "good"

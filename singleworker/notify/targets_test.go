@@ -20,7 +20,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
-// what the people's targets say of news.
+// the texts of people's targets.
 const said = "billing: 1 failed, 1 recovered\n" +
 	"- report failed 3 times, since 2026-11-22 11:59:00 UTC, on app-2: " + hostile + "\n" +
 	"- rows[3] recovered after 7 missed ticks, since 2026-11-22 11:00:00 UTC\n"
@@ -45,7 +45,8 @@ func TestRobots(t *testing.T) {
 		`<!channel> *bold* @all \\ \" </script> ` + "\ufffd" + `[31m\n- rows[3] recovered after 7 missed ticks, since 2026-11-22 11:00:00 UTC\n"}}`
 	for _, c := range []struct{ name, answer, path, wrong string }{
 		{"DingTalk", `{"errcode":0,"errmsg":"ok"}`, "/robot?access_token=s3cret", ""},
-		// The signature is that of: printf '1795348800000\nSECkey' | openssl dgst -sha256 -hmac SECkey -binary | base64
+		// The signature is made of: printf '1795348800000\nSECkey' | openssl dgst -sha256 -hmac SECkey
+		// -binary | base64
 		{"DingTalk signed", `{"errcode":0,"errmsg":"ok"}`, "/robot?access_token=s3cret&timestamp=1795348800000&sign=lb2dplJbE9aVI50ACDSk9fJd6t34ZPkMcybofcAhGt8%3D", ""},
 		{"WeCom", `{"errcode":0,"errmsg":"ok"}`, "/robot?access_token=s3cret", ""},
 		{"DingTalk", `{"errcode":310000,"errmsg":"sign not\u001b match"}`, "/robot?access_token=s3cret", "error 310000: sign not\ufffd match"},

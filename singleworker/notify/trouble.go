@@ -48,8 +48,8 @@ func (b *book) stands(job admin.JobStatus, now time.Time) {
 	}
 }
 
-// judge begins and ends the episodes that are states: those of the conditions that are told from
-// their first moment to their last.
+// judge begins and ends the episodes that are states: the conditions that are told from their first
+// moment to their last.
 func (b *book) judge(job admin.JobStatus, now time.Time) {
 	lasting := make(map[Kind]failure)
 	for _, c := range job.Conditions {

@@ -14,7 +14,7 @@ func stand(job admin.JobStatus, at time.Time, gone ...string) admin.Event {
 	return admin.Event{Kind: admin.EventJobTrouble, Job: job.Name, At: at, Status: &job, Gone: gone}
 }
 
-// A late job is a state: it begins and ends with what the job is like.
+// A late job is a state: it begins and ends with the job's state.
 func TestLateJobs(t *testing.T) {
 	t.Parallel()
 	b := toOps()
@@ -46,7 +46,7 @@ func TestLateJobs(t *testing.T) {
 	wantSaid(t, told(parts), "report is no longer late") // its second shard is
 }
 
-// Who sends next ends what has ended meanwhile, of jobs and shards that are gone, too.
+// The next sender ends episodes that are over, of jobs and shards that are gone, too.
 func TestTermBeginsWithTheJobsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	b := toOps()

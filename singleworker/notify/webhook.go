@@ -22,7 +22,7 @@ import (
 //
 // Requests are signed as Standard Webhooks: the headers webhook-id, webhook-timestamp (Unix
 // seconds) and webhook-signature, "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body".
-// Verify does what a receiver must do. Any status from 200 to 299 confirms the delivery.
+// Verify does a receiver's part. Any status from 200 to 299 confirms the delivery.
 type Webhook struct {
 	URL Secret
 	// Key signs the requests: at least 24 bytes, or "whsec_" and the base64 of the key, as Standard
@@ -125,8 +125,8 @@ func signature(key []byte, id, at string, body []byte) string {
 var ErrSignature = errors.New("notify: the signature does not fit the request")
 
 // Verify returns nil if a request of a Webhook with that key has this header and body, and was made
-// within 5 minutes of now; else ErrSignature, or what is wrong with the key. The receiver should
-// then drop events with an id that it has seen.
+// within 5 minutes of now; else ErrSignature, or a fault of the key. The receiver should then drop
+// events with an id that it has seen.
 func Verify(key Secret, header http.Header, body []byte, now time.Time) error {
 	const tolerance = 5 * time.Minute
 	secret, err := keyOfText(key)

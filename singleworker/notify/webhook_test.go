@@ -94,7 +94,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// The signature is that of Standard Webhooks, as their documentation has it.
+// The signature is the one in the documentation of Standard Webhooks.
 func TestVerifyKnownSignature(t *testing.T) {
 	t.Parallel()
 	header := http.Header{}

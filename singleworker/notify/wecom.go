@@ -7,7 +7,7 @@ import (
 
 // WeCom posts messages to a robot of a WeCom (WeChat Work) group, as plain text.
 type WeCom struct {
-	// URL is that of the robot, with its key.
+	// URL is the robot's, with its key.
 	URL Secret
 	// Transport makes the requests. Default: http.DefaultTransport.
 	Transport http.RoundTripper

@@ -238,7 +238,7 @@ func TestPage(t *testing.T) {
 	golden(t, "METRICS.md", prom.Page())
 }
 
-// golden compares a text with that of a file.
+// golden compares a text with a file's.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {

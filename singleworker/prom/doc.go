@@ -5,10 +5,10 @@
 //	http.Handle("/metrics", promhttp.Handler())
 //
 // METRICS.md lists the metrics. Names begin with singleworker_, units are seconds and bytes, and
-// what only grows ends in _total. Every metric has the label server_type, the group's name; those
-// of a job have job_name, since "job" and "instance" are labels of the scrape. Metrics that begin
-// with singleworker_job_ are of one job: sum those of all instances, or take the maximum. They come
-// from instances that own the job, or owned it within the last hour.
+// what only grows ends in _total. Every metric has the label server_type, the group's name; a job's
+// have job_name, since "job" and "instance" are labels of the scrape. Metrics that begin with
+// singleworker_job_ are of one job: add up all instances', or take the maximum. They come from
+// instances that own the job, or owned it within the last hour.
 //
 // # Cardinality
 //

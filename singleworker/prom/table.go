@@ -5,7 +5,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/prom/internal/metric"
 )
 
-// instance is what the metrics of an instance are read from.
+// instance is the source of an instance's metrics.
 type instance struct {
 	singleworker.Stats
 
@@ -13,7 +13,7 @@ type instance struct {
 	omitted int // jobs without series
 }
 
-// What a reason or a state can be, for series that begin at zero.
+// Reasons and states, for series that begin at zero.
 var (
 	failures = []singleworker.State{singleworker.StateFailed, singleworker.StateTimedOut, singleworker.StateInterrupted}
 	sessions = []singleworker.SessionState{

@@ -2,19 +2,19 @@
 // ZooKeeper: files of JSON lines (package jsonl), or a SQL database (package sqlstore).
 //
 // ZooKeeper has the last 20 entries of each job. [Run] reads them as they are written and appends
-// what is new to the store: every run that has ended, every retry, and every row of ticks that were
+// new ones to the store: every run that has ended, every retry, and every row of ticks that were
 // skipped or missed. Nothing is lost and nothing is written twice, whenever a reader is killed and
 // however many of them run:
 //
-//   - What is new is decided by the difference between a job's history, whose entries and writes are numbered, and the log's
+//   - News is the difference between a job's history, whose entries and writes are numbered, and the log's
 //     [Position] in it, which the store keeps with the entries, in the same transaction. There is no moment at which one is
 //     ahead of the other.
 //   - Each [Batch] names the last number of the log that its reader has seen. The store refuses it if another
 //     reader has appended something since ([ErrConflict]).
-//   - What the history has forgotten before it was read is an entry, too, of kind [Hole]. So are jobs that are gone,
+//   - Entries that the history forgot before they were read are one of kind [Hole]. So are jobs that are gone,
 //     whose last moments may not have been read ([Gone]).
-//   - If ZooKeeper is restored from a backup, runs that it has forgotten stay in the log, and rows of ticks are replaced by what it
-//     records of these now. But a job that was canceled after the backup is taken for a new one, and may have its runs twice.
+//   - If ZooKeeper is restored from a backup, runs that it has forgotten stay in the log, and rows of ticks are replaced by its
+//     present records of them. But a job that was canceled after the backup is taken for a new one, and may have its runs twice.
 //
 // The rows do not depend on the handler's process: an instance that dies leaves its run to its
 // heir, which records it as interrupted or lost, and the log reads that.

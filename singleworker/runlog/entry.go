@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// Kind is what an Entry is about.
+// Kind tells an Entry's subject.
 type Kind string
 
 // The kinds of entries.
@@ -20,8 +20,8 @@ const (
 	// history before it had forgotten it; or that ZooKeeper was restored and has less than the log.
 	// Error says which. Without a Job, it is jobs that came and went.
 	Hole Kind = "hole"
-	// Gone says that the job, or the shard, was removed, and its history with it: what it did in its
-	// last moment, less than a second if a reader was there, may not be in the log.
+	// Gone says that the job, or the shard, was removed, and its history with it: its last moment,
+	// less than a second if a reader was there, may not be in the log.
 	Gone Kind = "gone"
 	// Void is for stores, and Options.OnAppended: it takes the place of a row of ticks that were not
 	// run, which ZooKeeper forgot when it was restored and accounts for once more. No query returns
@@ -31,11 +31,11 @@ const (
 	Mark Kind = "mark"
 )
 
-// Entry is what the log says of a tick.
+// Entry is a line of the log about a tick.
 type Entry struct {
-	// Seq numbers what the log was told, from 1. An entry that is told again, because its row of ticks
-	// has grown or its result came late, gets a new number and takes the place of the former one.
-	// Numbers may be missing.
+	// Seq numbers the log's entries, from 1. An entry that is told again, because its row of ticks has
+	// grown or its result came late, gets a new number and takes the place of the former one. Numbers
+	// may be missing.
 	Seq int64 `json:"seq"`
 	// Slot is the job, or the shard, such as "report[3]", or the job at an instance: "report/app-1".
 	Slot string `json:"slot,omitempty"`
@@ -51,8 +51,8 @@ type Entry struct {
 	// that recorded it; of a Hole when ZooKeeper had what follows it, of Gone and of Void when the
 	// reader saw it.
 	At time.Time `json:"at"`
-	// Amended means that the log had the entry, and this is what it says now: the result of a run came
-	// late, it was in the log as interrupted or lost; or a row of ticks has grown.
+	// Amended means that the log had the entry, which now reads: the result of a run came late, it was
+	// in the log as interrupted or lost; or a row of ticks has grown.
 	Amended bool `json:"amended,omitempty"`
 
 	// Of a Hole and of Gone only Tick, To and Error are set, and of a Hole Number and Rev, from which
@@ -76,7 +76,7 @@ func (e Entry) OK() bool {
 // Duration is how long a run took, by its instance's clock.
 func (e Entry) Duration() time.Duration { return e.Ended.Sub(e.Started) }
 
-// Late is how long after its tick a run began. ok is false of what is not the first attempt of a
+// Late is how long after its tick a run began. ok is false unless it is the first attempt of a
 // scheduled run.
 func (e Entry) Late() (late time.Duration, ok bool) {
 	if e.Kind != Ran || e.Manual != "" || e.Attempt > 1 || e.Tick.IsZero() || e.Started.IsZero() {

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// What a log says of each job. The entries are usually those of Store.Entries.
+// A summary of each job's log. The entries usually come from Store.Entries.
 func ExampleSummarize() {
 	entries := func(yield func(runlog.Entry, error) bool) {
 		for _, state := range []string{admin.RunFailed, admin.RunFailed, admin.RunOK} { // newest first

@@ -17,8 +17,8 @@ type Position struct {
 	// Rev is the last write of the history that the log has, and Number its last entry.
 	Rev    int64 `json:"rev,omitempty"`
 	Number int64 `json:"number,omitempty"`
-	// Key is that of the last entry, or empty after a Hole. Through is the last tick of the schedule,
-	// in Unix milliseconds. A history that was restored may have the same numbers for others.
+	// Key is the last entry's, or empty after a Hole. Through is the last tick of the schedule, in
+	// Unix milliseconds. A history that was restored may have the same numbers for others.
 	Key     string `json:"key,omitempty"`
 	Through int64  `json:"through,omitempty"`
 }
@@ -47,7 +47,7 @@ func (p Position) After(e Entry) Position {
 	return p
 }
 
-// begin is the position of a log that begins with a history: what that has forgotten is no hole.
+// begin is the position of a log that begins with a history: forgotten entries of that are no hole.
 func begin(h admin.SlotHistory) Position {
 	return Position{Incarnation: h.Incarnation, Rev: h.Dropped, Number: first(h) - 1}
 }
@@ -60,10 +60,10 @@ func first(h admin.SlotHistory) int64 {
 	return h.Entries[0].Number
 }
 
-// news lists what a history has that the log has not. A log that ends after any of it, because the
-// rest was not written, continues with the rest: entries that have changed come by the writes that
-// changed them, with the hole where the last one is that is forgotten, and then those that were
-// added.
+// news lists a history's entries that the log does not have. A log that ends after any of it,
+// because the rest was not written, continues with the rest: entries that have changed come by the
+// writes that changed them, with the hole where the last one is that is forgotten, and then those
+// that were added.
 func (p Position) news(h admin.SlotHistory) []Entry {
 	if p.Incarnation != h.Incarnation {
 		p = Position{Incarnation: h.Incarnation}

@@ -51,8 +51,8 @@ func slotHistory(l zkrec.Log) admin.SlotHistory {
 	return s
 }
 
-// A log that ends after any of its news continues with the others. What the history has forgotten
-// until then is a hole.
+// A log that ends after any of its news continues with the others. Entries that the history has
+// forgotten until then are a hole.
 func TestNewsInParts(t *testing.T) {
 	t.Parallel()
 	holes, changes := 0, 0

@@ -35,8 +35,8 @@ func (e Entry) isRow() bool {
 	return e.Kind == NotRun && e.Manual == "" && !e.Tick.IsZero() && !e.To.IsZero()
 }
 
-// recalled is what the log has of a slot whose history does not continue it, newest first and back
-// to what both have.
+// recalled is the log of a slot whose history does not continue it, newest first and back to the
+// common entry.
 type recalled struct {
 	history admin.SlotHistory
 	is      map[string]Entry // the history's entries, by their keys
@@ -128,7 +128,7 @@ func (r *recalled) news(p Position, now time.Time) []Entry {
 	return news
 }
 
-// recall reads what the log has of the histories that do not continue it, by slot.
+// recall reads the log of the histories that do not continue it, by slot.
 func (r *reader) recall(ctx context.Context, histories map[string]admin.SlotHistory) (map[string]*recalled, error) {
 	found := make(map[string]*recalled)
 	for slot, h := range histories {

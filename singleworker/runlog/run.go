@@ -52,7 +52,7 @@ const (
 	maxRetry   = 30 * time.Second
 )
 
-// Run appends to the store what the jobs of a group do until ctx is done, and then returns nil.
+// Run appends the runs of a group's jobs to the store until ctx is done, and then returns nil.
 // Several may run at a time; one of them works. It waits while ZooKeeper or the store is away.
 // Errors: of a field of the Options, of the group's name in admin, admin.ErrDenied, *SchemaError.
 func Run(ctx context.Context, source Source, store Store, o Options) error {
@@ -278,7 +278,7 @@ func (r *reader) append(ctx context.Context, b pending) error {
 	return nil
 }
 
-// prune removes what need not be kept, once in a while.
+// prune removes old entries, once in a while.
 func (r *reader) prune(ctx context.Context, now time.Time) error {
 	if r.o.Keep == 0 && r.o.KeepPerSlot == 0 || now.Sub(r.pruned) < pruneEvery {
 		return nil

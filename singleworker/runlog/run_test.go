@@ -163,7 +163,7 @@ func TestLongerHistory(t *testing.T) {
 	})
 }
 
-// script is a Source that says what it is told.
+// script is a Source that follows a script.
 type script chan admin.HistoryReading
 
 func (s script) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOptions) iter.Seq2[admin.HistoryReading, error] {
@@ -257,7 +257,7 @@ func (f *failing) Append(ctx context.Context, group string, b runlog.Batch) erro
 	return errors.New("no route to host")
 }
 
-// A store that is away is tried again, and what it has is asked for first.
+// A store that is away is tried again, and its entries are asked for first.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -280,7 +280,7 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// What is gone, unseen, and unreadable is in the log, or is not said to be gone.
+// Jobs that are gone, unseen, and unreadable are in the log, or not said to be gone.
 func TestWhatIsGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -316,7 +316,7 @@ func told(t *testing.T, store runlog.Store) string {
 	return strings.Join(all, " ")
 }
 
-// What a history has forgotten before it was read is a hole, however few entries it has, and
+// Entries that a history has forgotten before it was read are a hole, however few it has, and
 // nothing else is.
 func TestForgottenHistoryIsAHole(t *testing.T) {
 	t.Parallel()
@@ -442,7 +442,7 @@ func (r resumed) WatchHistories(ctx context.Context, o admin.WatchHistoriesOptio
 }
 
 // A reader that ends before it has read all of the group begins the next time where the last one
-// that had was: what came and went meanwhile is seen to be missing.
+// that had was: jobs that came and went meanwhile are seen to be missing.
 func TestCursorWaitsForTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -485,7 +485,7 @@ func closed(t *testing.T, store runlog.Store) {
 }
 
 // A history that nobody's instance has written, long and without entries, or with times that no
-// store holds, ends no reader, and what is in the log is not appended again.
+// store holds, ends no reader, and no entry is appended again.
 func TestHistoriesThatNobodyWrites(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

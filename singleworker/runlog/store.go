@@ -12,8 +12,8 @@ import (
 // its package says otherwise. Errors that are not named below are of the store's connection or
 // disk: trying again may help.
 type Store interface {
-	// Load returns what a reader must know to continue the log of a group. A log that does not exist
-	// is empty.
+	// Load returns the positions that a reader needs to continue the log of a group. A log that does
+	// not exist is empty.
 	Load(ctx context.Context, group string) (State, error)
 	// Seq is the Seq of Load.
 	Seq(ctx context.Context, group string) (int64, error)
@@ -21,8 +21,8 @@ type Store interface {
 	// may have been appended nevertheless: Load tells.
 	Append(ctx context.Context, group string, b Batch) error
 
-	// Entries are those that a query asks for, the newest first: by Seq, descending. Those of the
-	// kinds Void and Mark are left out. The last element has the error that ended it.
+	// Entries are those that a query asks for, the newest first: by Seq, descending. The kinds Void
+	// and Mark are left out. The last element has the error that ended it.
 	Entries(ctx context.Context, q Query) iter.Seq2[Entry, error]
 	// Prune removes old entries, and returns how many. What Load returns does not change.
 	Prune(ctx context.Context, group string, r Retention) (int, error)
@@ -47,7 +47,7 @@ type State struct {
 	Positions map[string]Position // by slot
 }
 
-// Batch is what a reader appends.
+// Batch holds the entries that a reader appends.
 type Batch struct {
 	After  int64 // the Seq that the log must have
 	Cursor int64
@@ -76,10 +76,10 @@ type Query struct {
 	Slot string
 	// Since and Until bound Entry.At; Until is excluded.
 	Since, Until time.Time
-	// After excludes the entries up to this Seq, so that a caller can ask for what is new since its
-	// last query.
+	// After excludes the entries up to this Seq, so that a caller can ask for news since its last
+	// query.
 	After int64
-	// Failed excludes what is OK.
+	// Failed excludes runs that are OK.
 	Failed bool
 	// Limit is the maximum number of entries.
 	Limit int

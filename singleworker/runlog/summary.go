@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// Summary is what a log says of one job, shard, or job at an instance.
+// Summary sums up a log of one job, shard, or job at an instance.
 type Summary struct {
 	Slot string `json:"slot"`
 	Job  string `json:"job"`
@@ -17,7 +17,7 @@ type Summary struct {
 	// timed out, or was lost.
 	LastSuccess time.Time `json:"last_success_at,omitzero"`
 	LastFailure time.Time `json:"last_failure_at,omitzero"`
-	// LastError is that of the last failure.
+	// LastError is the last failure's.
 	LastError string `json:"last_error,omitempty"`
 	// Streak is how many runs have failed since the last one that succeeded. Interrupted ones do not
 	// count.

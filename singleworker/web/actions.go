@@ -27,7 +27,7 @@ const MinToken = 16
 type Action struct {
 	// Verb is "trigger", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an instance.
 	Verb string
-	// Of is the name of the job, which may be that of a shard, or the ID of the instance.
+	// Of is the name of the job or shard, or the ID of the instance.
 	Of string
 }
 
@@ -40,10 +40,10 @@ type order struct {
 	form       url.Values
 }
 
-// action does what is asked, and returns the document that says so.
+// action carries out a request, and returns the document that confirms it.
 type action func(ctx context.Context, o order) (api.Document, error)
 
-// actionRoutes are those of POST requests. They exist only with Options.AllowActions.
+// actionRoutes are the routes of POST requests. They exist only with Options.AllowActions.
 func (h *handler) actionRoutes(mux *http.ServeMux) {
 	for path, do := range map[string]action{
 		"jobs/{name}/trigger": h.trigger, "jobs/{name}/pause": h.pause, "jobs/{name}/resume": h.resume, "jobs/{name}/cancel": h.cancel,
@@ -146,7 +146,7 @@ type offered struct {
 	Ask  bool            // for the token, and a name
 }
 
-// offers are those of some actions that the viewer of a page may ask for; nil without any.
+// offers are the actions, of some, that the viewer of a page may ask for. It is nil without any.
 func (h *handler) offers(r *http.Request, kind, name string, verbs ...string) *offered {
 	o := &offered{Path: "api/v1/" + kind + "/" + url.PathEscape(name) + "/", May: make(map[string]bool), Ask: h.opts.Authorize == nil}
 	for _, verb := range verbs {
@@ -181,8 +181,8 @@ func (h *handler) perform(ctx context.Context, o order, do action) (api.Document
 	return do(admin.As(ctx, admin.Who{By: o.by, Reason: o.reason}), o)
 }
 
-// log logs what was done, and what was refused. Of those who may not act there is a line now and
-// then, and nothing that they have sent.
+// log logs actions that were done, and those refused. Of those who may not act there is a line now
+// and then, and nothing that they have sent.
 func (h *handler) log(o order, err error) {
 	switch {
 	case errors.Is(err, errToken) || errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):

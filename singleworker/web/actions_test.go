@@ -23,7 +23,7 @@ import (
 
 const token = "a-token-of-some-length"
 
-// sent is what a browser, or a program, sends.
+// sent is a request of a browser, or of a program.
 type sent struct {
 	path   string
 	form   url.Values
@@ -49,7 +49,7 @@ func (s site) post(p sent) *httptest.ResponseRecorder {
 	})
 }
 
-// Actions do what they say, once, in the name of who asks.
+// Actions do their work, once, in the name of who asks.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// answer is what is sent for a request.
+// answer is the response to a request.
 type answer struct {
 	status int    // 0: 200
 	kind   string // its Content-Type

@@ -115,7 +115,7 @@ func TestEverNewReadings(t *testing.T) {
 	})
 }
 
-// What is kept for others is bounded in bytes: the least used goes.
+// The memory kept for others is bounded in bytes: the least used goes.
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestSlowClientsHoldNoTurn(t *testing.T) {
 	})
 }
 
-// The body of a GET is not read, also not what its form would say.
+// The body of a GET is not read, not even its form.
 func TestGETHasNoBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestOtherSites(t *testing.T) {
 	})
 }
 
-// A client is the address that connects, or what a proxy that the options name says.
+// A client is the address that connects, or the one named by a proxy that the options list.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	v := newVisitors([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")})

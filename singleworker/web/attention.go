@@ -20,7 +20,7 @@ type problem struct {
 	Cause string // all that is wrong with it
 }
 
-// attention lists what is wrong with a group, the worst first.
+// attention lists a group's faults, the worst first.
 func attention(s *snapshot, now time.Time) (all []problem) {
 	add := func(what, link string, found []reason.Condition) {
 		if len(found) > 0 && found[0].Severity != reason.Fine {

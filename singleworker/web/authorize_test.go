@@ -24,7 +24,7 @@ type userKey struct{}
 var errRole = errors.New("ask the team that is on call")
 
 // byRole lets ann act on everything, bob trigger nightly, and nobody else do anything. It goes by
-// what the application's login put into the context.
+// the user that the application's login put into the context.
 func byRole(r *http.Request, a Action) (string, error) {
 	switch user, _ := r.Context().Value(userKey{}).(string); {
 	case user == "ann", user == "bob" && a == Action{Verb: "trigger", Of: "nightly"}:
@@ -91,7 +91,7 @@ func TestAuthorize(t *testing.T) {
 	})
 }
 
-// A page has the forms of what its viewer may do, and asks for no token and no name.
+// A page has the forms of the viewer's allowed actions, and asks for no token and no name.
 func TestFormsOfAuthorize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,13 +8,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// Client is what the pages need of an *admin.Client.
+// Client has the methods of *admin.Client that the pages need.
 type Client interface {
 	Reader
 	Changer
 }
 
-// Reader is what the pages read with.
+// Reader reads for the pages.
 type Reader interface {
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)

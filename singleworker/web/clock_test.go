@@ -20,8 +20,8 @@ import (
 // asOf is where a page says when it was read, and by which clock.
 var asOf = regexp.MustCompile(`as of .*`)
 
-// Pages of a machine whose clock is wrong show the group as those of another one, and say that the
-// clock is wrong.
+// Pages of a machine whose clock is wrong show the group as other machines' pages do, and say that
+// the clock is wrong.
 func TestPagesOfAMachineWhoseClockIsWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,11 +43,11 @@
 // are recorded with them and with the address that they came from.
 //
 // The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that
-// comes back with the header Last-Event-ID, or since=CURSOR in its query, is sent what has happened
-// since, once or twice. The event "reset" says that this is not known any more: read everything
-// again. A client that does not keep up is cut.
+// comes back with the header Last-Event-ID, or since=CURSOR in its query, is sent the events since,
+// once or twice. The event "reset" says that this is not known any more: read everything again. A
+// client that does not keep up is cut.
 //
-// All viewers share what is read: however many they are, each thing is read at most once in
+// All viewers share readings: however many they are, each thing is read at most once in
 // Options.Period, and less often if that takes long. All times that are asked for of a job, or of a
 // page of the timeline, are answered from one reading. One watch serves all streams. Nothing is
 // read while nobody looks.

@@ -198,7 +198,7 @@ func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
 }
 
-// change notes what is changed, and who does it.
+// change notes each change, and who makes it.
 func (f *fake) change(ctx context.Context, call, of, by, reason string) error {
 	err := f.begin(ctx, call)
 	f.mu.Lock()

@@ -26,7 +26,7 @@ const (
 	// and comes back.
 	linger = 30 * time.Second
 	// beat is how often a silent stream says that it lives, and writeTime how long a viewer may take
-	// for what it is sent.
+	// for a message.
 	beat      = 15 * time.Second
 	writeTime = 10 * time.Second
 )
@@ -256,7 +256,7 @@ func (f *feeds) expire(now *feed) {
 	}
 }
 
-// forget ends a watch, and keeps what it knew for those who come back. f.mu is held.
+// forget ends a watch, and keeps its position for those who come back. f.mu is held.
 func (f *feeds) forget(now *feed) {
 	now.end()
 	if f.feed == now {

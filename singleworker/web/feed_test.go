@@ -18,7 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// watched is a fake whose watch reports what a test sends.
+// watched is a fake whose watch reports a test's events.
 type watched struct {
 	*fake
 
@@ -165,8 +165,8 @@ func (s *stream) wants(t *testing.T, want ...string) {
 	}
 }
 
-// Viewers share one watch, which ends when nobody has looked for a while; one that comes back is
-// sent what it has missed.
+// Viewers share one watch, which ends when nobody has looked for a while; one that comes back gets
+// the events that it has missed.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestSlowViewers(t *testing.T) {
 	})
 }
 
-// A silent stream says that it lives. Too many viewers are refused, and so is what is not a cursor.
+// A silent stream says that it lives. Too many viewers are refused, and so are invalid cursors.
 func TestStreamLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

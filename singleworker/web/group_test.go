@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/web"
 )
 
-// requests are what the handlers of a group cost ZooKeeper in six seconds with some viewers, of
-// whom each looks at three pages a second.
+// requests counts a group's requests to ZooKeeper in six seconds with some viewers, of whom each
+// looks at three pages a second.
 func requests(t *testing.T, viewers int) (n int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func requests(t *testing.T, viewers int) (n int) {
 	return n
 }
 
-// A hundred viewers cost ZooKeeper what one costs.
+// A hundred viewers cost ZooKeeper as much as one.
 func TestViewersShareRequests(t *testing.T) {
 	t.Parallel()
 	one, hundred := requests(t, 1), requests(t, 100)

@@ -14,9 +14,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// History is what is read of a runlog.Store.
+// History reads a runlog.Store.
 type History interface {
-	// Entries is that of runlog.Store.
+	// Entries is as in runlog.Store.
 	Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.Entry, error]
 }
 
@@ -33,7 +33,7 @@ const (
 	maxOfSpan = 100_000
 	// maxRead is how many bytes a reading of the log has, about.
 	maxRead = 128 << 20
-	// stateHole is that of time of which nothing is on record.
+	// stateHole marks a time without records.
 	stateHole = "hole"
 )
 
@@ -43,7 +43,7 @@ var (
 	errLogSlow = errors.New("the store takes too long")
 )
 
-// reading is what was read of the run log, newest first.
+// reading is a result of reading the run log, newest first.
 type reading struct {
 	entries []runlog.Entry
 	whole   bool  // the log has nothing else that was asked for
@@ -104,7 +104,7 @@ func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit 
 	return r
 }
 
-// jobLog is what the log has of a job, or of a shard. Without a log, that is nothing.
+// jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
 func (h *handler) jobLog(ctx context.Context, name string) (reading, error) {
 	if h.opts.History == nil {
 		return reading{}, nil
@@ -120,9 +120,9 @@ type past struct {
 	problem string          // why the run log is not in it, or not all of it
 }
 
-// histories are what is on record of some jobs of the snapshot, in a span of time that ends now if
-// to is zero. The histories and the log are two readings, because the histories are the same for
-// all times.
+// histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
+// zero. The histories and the log are two readings, because the histories are the same for all
+// times.
 func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
 	names := make([]string, len(jobs))
 	for i, job := range jobs {
@@ -146,8 +146,8 @@ func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span ti
 	return p, err
 }
 
-// spanQuery asks for what ended in a span of time, and, of what ended after it, for what may have
-// begun in it.
+// spanQuery asks for entries that ended in a span of time, and for later ones that may have begun
+// in it.
 func (h *handler) spanQuery(span time.Duration, to time.Time) runlog.Query {
 	if to.IsZero() {
 		return runlog.Query{Since: h.now().Add(-span), Limit: maxOfSpan}
@@ -155,7 +155,7 @@ func (h *handler) spanQuery(span time.Duration, to time.Time) runlog.Query {
 	return runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan}
 }
 
-// spanLog is what the log has of all jobs in a span of time.
+// spanLog holds the log's entries of all jobs in a span of time.
 type spanLog struct {
 	of      map[string][]runlog.Entry // by job, newest first
 	problem string
@@ -169,7 +169,7 @@ func spanLogOf(r reading) spanLog {
 	return log
 }
 
-// add puts what the log has to the jobs. latest: the log has the newest entries.
+// add puts the log's entries to the jobs. latest: the log has the newest entries.
 func (p *past) add(jobs []admin.JobStatus, log spanLog, latest bool) {
 	for i, job := range jobs {
 		all := merged(job, p.of[i], log.of[job.Name], latest)
@@ -181,7 +181,7 @@ func (p *past) add(jobs []admin.JobStatus, log spanLog, latest bool) {
 	p.problem = log.problem
 }
 
-// problem says what is not in a reading although it was asked for; "" if that is nothing.
+// problem names the missing part of a reading, "" if it is complete.
 func (r reading) problem() string {
 	switch last := len(r.entries) - 1; {
 	case r.err != nil && last < 0:
@@ -195,8 +195,8 @@ func (r reading) problem() string {
 }
 
 // merged is what ZooKeeper and the run log have of a job, newest first. What both have is as
-// ZooKeeper has it. If they have nothing in common although the log was read from its end on, what
-// came between them is a hole.
+// ZooKeeper has it. If they have nothing in common although the log was read from its end on, the
+// time between them is a hole.
 func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
 	all := make([]runlog.Entry, 0, len(held)+len(logged))
 	has := make(map[string]int)            // where in all
@@ -246,7 +246,7 @@ func unlogged(last runlog.Entry, next time.Time) runlog.Entry {
 	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: admin.Entry{Run: run, To: next, Count: 1}}
 }
 
-// over reports whether an entry is about what has ended.
+// over reports whether an entry is about a run, or a row of ticks, that has ended.
 func over(e admin.Entry) bool {
 	return e.State != admin.RunRunning && e.State != admin.RunUnknown && e.State != admin.RunUnreadable
 }

@@ -85,8 +85,8 @@ func nightlyLog(f *fake) *fakeLog {
 	return l
 }
 
-// The page of a job has what the run log has, and says how far back that goes, what is missing, and
-// what all runs come to.
+// The page of a job has the run log's entries, and says how far back they go, where holes are, and
+// a sum of all runs.
 func TestJobPageHasTheRunLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestJobPageHasTheRunLog(t *testing.T) {
 	})
 }
 
-// Without the store, pages have what ZooKeeper holds, and say why that is all. What is slow is not
+// Without the store, pages have what ZooKeeper holds, and say why that is all. A slow store is not
 // read by each viewer.
 func TestRunLogIsDown(t *testing.T) {
 	t.Parallel()
@@ -160,8 +160,8 @@ func TestRunLogIsDown(t *testing.T) {
 	})
 }
 
-// What the log and ZooKeeper have is put together by what they have in common, for each shard, and
-// for each instance.
+// The log's and ZooKeeper's entries are joined by those in common, for each shard, and for each
+// instance.
 func TestMerged(t *testing.T) {
 	t.Parallel()
 	held := func(e runlog.Entry, state string) admin.Entry {

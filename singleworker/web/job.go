@@ -115,7 +115,7 @@ func endOf(e admin.Entry, now time.Time) time.Time {
 // tickRow is a tick to come.
 type tickRow struct{ Local, UTC stamp }
 
-// jobBody is what the page of a job shows.
+// jobBody is the content of the page of a job.
 type jobBody struct {
 	jobRow
 

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// logBody is what the page of a job says of its run log.
+// logBody is the part of the page of a job about its run log.
 type logBody struct {
 	Problem string // why the log is not read, or not all of it
 	Extent  string // how far back it goes
@@ -23,7 +23,7 @@ type logBody struct {
 	More    int
 }
 
-// logBodyOf sums up what is on record of a job.
+// logBodyOf sums up the records of a job.
 func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
 	b := logBody{Problem: r.problem(), Columns: words.SummaryColumns}
 	missing := 0
@@ -51,7 +51,7 @@ func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
 	return b
 }
 
-// summed sums up what has ended.
+// summed sums up entries that have ended.
 func summed(all []runlog.Entry) []runlog.Summary {
 	sums, _ := runlog.Summarize(func(yield func(runlog.Entry, error) bool) {
 		for _, e := range all {

@@ -19,7 +19,7 @@ type ownerRow struct {
 	Moves                    []string // the latest first
 }
 
-// ownerCell is what an instance has of a job.
+// ownerCell counts an instance's slots of a job.
 type ownerCell struct{ Kind, Text string }
 
 // maxColumns is up to how many instances have a column each.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// readings are what viewers share of what is read: of each thing one reading at a time, whose
-// outcome is kept for a while. A reading is for all, as that of the group, or it is a viewer's own:
-// then it is in the viewer's budget, waits for its turn, and ends when nobody waits for it.
+// readings are shared by viewers: of each thing one reading at a time, whose outcome is kept for a
+// while. A reading is for all, as with the group, or it is a viewer's own: then it is in the
+// viewer's budget, waits for its turn, and ends when nobody waits for it.
 type readings struct {
 	period time.Duration
 	turns  chan struct{} // buffers one for each viewer's own reading that is under way
@@ -196,7 +196,7 @@ func (r *readings) drop(key string, f *flight) {
 	}
 }
 
-// forget has the next get read again, also what is being read now.
+// forget has the next get read again, even if a reading is in progress.
 func (r *readings) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// What a job, and an entry of a history, take beside their texts, in bytes, about.
+// Sizes of a job, and of an entry of a history, beside their texts, in bytes, about.
 const (
 	jobSize   = 4 << 10
 	entrySize = 512

@@ -255,7 +255,7 @@ func (d *drawing) shape(state string, x, w int) {
 // painted are the classes in the order in which they are painted: failures are over what went well.
 var painted = []string{"unknown", "planned", "skipped", "missed", "ok", "running", "unsure", "failed", "cross", "moved"}
 
-// row is what was drawn.
+// row is the drawing.
 func (d *drawing) row(name, link, state string) timeRow {
 	row := timeRow{Name: name, Link: link, State: state}
 	var parts []string

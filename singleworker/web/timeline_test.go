@@ -91,7 +91,7 @@ func TestTimelineIsSmall(t *testing.T) {
 	}
 }
 
-// The calendar counts what the schedules say.
+// The calendar counts the schedules' ticks.
 func TestCalendarCounts(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2000, 3, 20, 0, 0, 0, 0, time.UTC) // a week in which clocks change

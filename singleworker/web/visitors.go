@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxTurns are requests that are answered at once, and maxTurnsEach those of one address. Others
+	// maxTurns are requests that are answered at once, and maxTurnsEach those by one address. Others
 	// wait.
 	maxTurns     = 64
 	maxTurnsEach = 16
@@ -28,10 +28,10 @@ var (
 	perAll  = budget{every: 25 * time.Millisecond, burst: 400}
 )
 
-// errTooFast refuses what the budget does not allow.
+// errTooFast refuses requests beyond the budget.
 var errTooFast = errors.New("too many different things are asked for from this address: try again in some seconds")
 
-// budget allows a burst, and then one each time. When it is full again says what is left of it.
+// budget allows a burst, and then one each time. When it is full again says how much is left of it.
 type budget struct {
 	every time.Duration
 	burst int
@@ -114,7 +114,7 @@ func remote(r *http.Request) netip.Addr {
 	return from.Unmap().WithZone("")
 }
 
-// network is what one customer has: an address, or 64 bits of IPv6.
+// network is one customer's share: an address, or 64 bits of IPv6.
 func network(of netip.Addr) netip.Prefix {
 	const given = 64
 	if of.Is6() {

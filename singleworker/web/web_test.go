@@ -26,14 +26,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// documents are those of the API, with their queries.
+// documents are the API's, with their queries.
 var documents = []string{
 	"jobs", "jobs/nightly", "jobs/parts%5B1%5D", "jobs/nightly/history", "jobs/nightly/why", "jobs/nightly/why?at=2000-01-01T09:00:00Z",
 	"jobs/nightly/ticks?n=2", "jobs/nightly/log?n=2", "jobs/nightly/log?failed=true&until=1999-12-29T00:00:00Z", "jobs/nightly/summary", "instances", "instances/app-2",
 	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "jobs/nightly/log?n=0", "jobs/nightly/log?since=noon", "instances/nope", "nothing",
 }
 
-// What the API answers is a contract.
+// The API's answers are a contract.
 func TestDocumentsGolden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLinksUnderAnyPath(t *testing.T) {
 	})
 }
 
-// Every answer tells browsers to do nothing but what the pages need.
+// Every answer tells browsers to do only the pages' work.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// An error has its status, in both forms, and is kept no longer than what was read.
+// An error has its status, in both forms, and is kept no longer than a reading.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestSlowReadings(t *testing.T) {
 	})
 }
 
-// maxWeight is that of a page with all that it loads.
+// maxWeight is the weight of a page with all that it loads.
 const maxWeight = 150 << 10
 
 // Every page of a group with many jobs stays light, and says how many there are.

@@ -14,8 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The test binary is also swctl-sql: a test's arguments are flags, those of swctl begin with a
-// command.
+// The test binary is also swctl-sql: a test's arguments are flags, swctl's begin with a command.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(m.Run())

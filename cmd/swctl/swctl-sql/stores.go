@@ -102,5 +102,5 @@ func open(driver, text string, d sqlstore.Dialect) (runlog.Store, error) {
 	return sqlstore.New(db, d)
 }
 
-// maxConnections is what a reader and some queries need.
+// maxConnections suffice for a reader and some queries.
 const maxConnections = 4

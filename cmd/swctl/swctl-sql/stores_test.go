@@ -63,7 +63,7 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// The files of a SQLite store are for its user and group, as those of JSON lines are.
+// The files of a SQLite store are for its user and group, as JSON lines' are.
 func TestSQLiteFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runlog.db")

@@ -63,7 +63,7 @@ func run() error {
 	return m.Run(ctx)
 }
 
-// process is what an instance knows of itself.
+// process is an instance's knowledge of itself.
 type process struct {
 	*bench.Speaker
 
@@ -72,7 +72,7 @@ type process struct {
 	known bench.Report // guarded by mu
 }
 
-// report returns what is known, and forgets the runs and rows.
+// report returns the knowledge, and forgets the runs and rows.
 func (p *process) report() bench.Report {
 	p.mu.Lock()
 	r := p.known

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sent is what was sent on connections. Safe for concurrent use.
+// sent counts pings on connections, and notes the latest message. Safe for concurrent use.
 type sent struct {
 	pings atomic.Int64
 	last  atomic.Int64 // when anything was, in Unix nanoseconds; 0 if nothing was

@@ -1,4 +1,4 @@
-// Command instance is an application with the library, whose handlers write down what they do: the
+// Command instance is an application with the library, whose handlers write down their work: the
 // process that package chaos starts, kills and suspends.
 package main
 

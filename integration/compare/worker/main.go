@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// work is what a system is to do.
+// work is a system's task.
 type work struct {
 	addr   string // of its server
 	id     string // of this process
@@ -62,7 +62,7 @@ func run() error {
 	return start(ctx, w)
 }
 
-// name is that of a job.
+// name is a job's.
 func (w work) name(k int) string { return fmt.Sprintf("job-%04d", k) }
 
 // cron is the schedule, with seconds.

@@ -50,7 +50,7 @@ func runRiver(ctx context.Context, w work) error {
 	return nil
 }
 
-// every is a schedule by the clock, like that of the others.
+// every is a schedule by the clock, like the others'.
 type every time.Duration
 
 func (e every) Next(t time.Time) time.Time {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// judge returns what is wrong with an outcome. It returns nothing if the condition, and nothing
-// else, has kept the late write out.
+// judge returns an outcome's faults. It returns nothing if the condition, and nothing else, has
+// kept the late write out.
 func judge(o outcome) (wrong []string) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

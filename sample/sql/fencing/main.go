@@ -1,9 +1,8 @@
-// Command fencing shows what a fencing token is for, on a real table with real
-// processes: two instances share a job that writes a report; the owner is stopped
-// (kill -STOP) between its last check and its write; the other one takes over and
-// writes; then the first continues (kill -CONT), and its late write arrives. The
-// table refuses it. A second table, without the condition, does not, and ends up
-// with the older report.
+// Command fencing shows the use of a fencing token, on a real table with real processes: two
+// instances share a job that writes a report; the owner is stopped (kill -STOP) between its last
+// check and its write; the other one takes over and writes; then the first continues (kill -CONT),
+// and its late write arrives. The table refuses it. A second table, without the condition, does
+// not, and ends up with the older report.
 //
 //	cd sample/sql/fencing && go run .
 //

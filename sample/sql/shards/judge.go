@@ -19,8 +19,8 @@ type figures struct {
 	refused     int // late writes
 }
 
-// judge returns the figures and what is wrong with them: nothing, if every row was processed once
-// in every pass although two instances failed.
+// judge returns the figures and their faults: nothing, if every row was processed once in every
+// pass although two instances failed.
 func judge(o outcome) (f figures, wrong []string) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -184,7 +184,7 @@ func (s *store) fenced(ctx context.Context, run *singleworker.Run, write func(*s
 	return tx.Commit()
 }
 
-// A part is what one instance has processed of one shard in one pass.
+// A part holds one instance's rows of one shard in one pass.
 type part struct {
 	Pass   int64
 	Shard  int

@@ -50,7 +50,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// reading is what the metrics are read from.
+// reading is the metrics' source.
 type reading struct {
 	up        bool
 	at        time.Time // of the last one that succeeded, by the group's time

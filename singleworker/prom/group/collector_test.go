@@ -113,7 +113,7 @@ func (w *world) begin() (begun time.Time) {
 	return begun
 }
 
-// What is exported of a group in which not all is well.
+// The metrics of a group in which not all is well.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestCollector(t *testing.T) {
 	})
 }
 
-// A machine whose clock is ten minutes ahead of the group's exports by the group's time. So is that
-// of the only instance here, which cannot tell that ZooKeeper's is the wrong one.
+// A machine whose clock is ten minutes ahead of the group's exports by the group's time. So is the
+// only instance's here, which cannot tell that ZooKeeper's is the wrong one.
 func TestCollectorWhoseClockIsWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestJobsAreLimited(t *testing.T) {
 	})
 }
 
-// A job that runs on every instance is that of the instances that are there.
+// A job that runs on every instance counts for instances that are there.
 func TestJobOnEveryInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

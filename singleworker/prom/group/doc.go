@@ -8,7 +8,7 @@
 // However often it is scraped, a Collector reads at most once per Options.Interval. A reading costs
 // what "swctl list" and "swctl instances" cost: 10,000 jobs are some 300 requests and a second.
 // When a reading fails, singleworker_group_up is 0 and nothing is said of jobs and instances:
-// nothing is better than what may be wrong.
+// nothing is better than an error.
 //
 // # Cardinality
 //

@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
-// LastSuccess returns what is exported of a job after readings that found it like that, one after
-// the other.
+// LastSuccess returns the metrics of a job after readings that found it like that, one after the
+// other.
 func LastSuccess(readings ...admin.JobStatus) time.Time {
 	c := Collector{}
 	for _, j := range readings {

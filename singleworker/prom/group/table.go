@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/prom/internal/metric"
 )
 
-// instanceStates are those of instances, for series that begin at zero.
+// instanceStates are all states of instances, for series that begin at zero.
 var instanceStates = []string{
 	admin.InstanceActive, admin.InstanceStandby, admin.InstanceDraining, admin.InstanceDrained, admin.InstanceDisabled,
 	admin.InstanceStopping, admin.InstanceWrongClock, admin.InstanceUnreadable, admin.InstanceNone,
@@ -58,7 +58,7 @@ var instanceTable = metric.NewTable([]string{"server_type", "instance_id"}, []me
 	}),
 })
 
-// status is what the metrics of a job are read from.
+// status is the source of a job's metrics.
 type status struct {
 	admin.JobStatus
 

@@ -87,7 +87,7 @@ func (a *appender) resume(name string) error {
 	return a.file.Truncate(a.size)
 }
 
-// take is what the state is after a line.
+// take is the state after a line.
 func (a *appender) take(l line) {
 	a.state.Seq = l.Seq
 	if l.Cursor != 0 {

@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 	storetest.Prunes(t, open, 600, false)
 }
 
-// The end of the newest file is torn off, or followed by what is no line.
+// The end of the newest file is torn off, or followed by something else than a line.
 func TestNothingIsLostOrTwice(t *testing.T) {
 	t.Parallel()
 	for seed := range 6 {

@@ -19,7 +19,7 @@ import (
 type line struct {
 	runlog.Entry
 
-	// Cursor is that of the batch, in its last line.
+	// Cursor is the batch's, in its last line.
 	Cursor int64 `json:"cursor,omitempty"`
 
 	// Of a header.

@@ -18,7 +18,7 @@ type owned struct {
 
 func (o owned) Sys() any { return &syscall.Stat_t{Uid: o.uid} }
 
-// A directory of another user is told from those of root and of this one.
+// A directory of another user is told from root's and this one's.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	info, err := os.Stat(t.TempDir())

@@ -43,7 +43,7 @@ type pruning struct {
 	kept map[string]int // by slot
 }
 
-// file removes what need not be kept of a file, and returns how many lines that were.
+// file removes old lines of a file, and returns how many.
 func (p *pruning) file(name string, newest bool) (int, error) {
 	data, err := p.dir.ReadFile(name)
 	if err != nil {

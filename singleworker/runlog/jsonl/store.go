@@ -43,7 +43,7 @@ type Store struct {
 
 var _ runlog.Store = (*Store)(nil)
 
-// CorruptError says that a file cannot be read. What can be done about it is to move the file away.
+// CorruptError says that a file cannot be read. The remedy is to move the file away.
 type CorruptError struct {
 	Path string
 	Line int
@@ -72,7 +72,7 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // openDir opens the directory in which the log of a group is. Neither a group nor a link leads out
-// of the Store's directory. The writer creates what is missing, and wants both to be its own.
+// of the Store's directory. The writer creates missing ones, and wants both to be its own.
 func (s *Store) openDir(group string, writes bool) (*os.Root, error) {
 	name := url.PathEscape(group)
 	if strings.Trim(name, ".") == "" {
@@ -121,7 +121,7 @@ func (s *Store) prepare(store *os.Root, name string) error {
 
 // Load implements runlog.Store. It locks the log until Close; runlog.ErrConflict means that another
 // process has it. It refuses a directory that everybody may write to, and one that belongs to
-// another user than root and that of the process.
+// another user than root and the process's.
 func (s *Store) Load(_ context.Context, group string) (runlog.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Store) Load(_ context.Context, group string) (runlog.State, error) {
 	return s.logs[group].load()
 }
 
-// checkOwner wants a directory to be that of root or of this process's user, and nobody else to
+// checkOwner wants a directory to belong to root or to this process's user, and nobody else to
 // write there: who does could have the log written elsewhere, or forge it.
 func checkOwner(path string, info fs.FileInfo) error {
 	const everybody = 0o002

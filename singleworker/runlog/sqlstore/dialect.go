@@ -24,7 +24,7 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("Dialect(%d)", int(d))
 }
 
-// bound replaces each ? by what the dialect has for a parameter.
+// bound replaces each ? by the dialect's form of a parameter.
 func (d Dialect) bound(query string) string {
 	if d != Postgres {
 		return query
@@ -104,7 +104,7 @@ func (d Dialect) tables() []string {
 	return statements
 }
 
-// The sizes of columns, in characters; with what is in front of them, keys must fit into the 3,072
+// The sizes of columns, in characters. With the columns before them, keys must fit into the 3,072
 // bytes of InnoDB.
 const (
 	groupSize = 255

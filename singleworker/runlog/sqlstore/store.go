@@ -69,8 +69,8 @@ func (s *Store) version(ctx context.Context) (version int, err error) {
 	return version, err
 }
 
-// create creates the tables. Others may do the same at the same time: what they have done fails
-// here, and is not needed then.
+// create creates the tables. Others may do the same at the same time: their work fails here, and is
+// not needed then.
 func (s *Store) create(ctx context.Context) error {
 	for _, statement := range s.d.tables() {
 		_, err := s.db.ExecContext(ctx, statement)
@@ -87,7 +87,7 @@ func (s *Store) create(ctx context.Context) error {
 	return nil
 }
 
-// made reports whether what a statement creates is there.
+// made reports whether a statement's object is there.
 func (s *Store) made(ctx context.Context, statement string) bool {
 	var n int
 	words := strings.Fields(strings.Replace(statement, "IF NOT EXISTS ", "", 1))

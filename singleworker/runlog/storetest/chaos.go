@@ -14,9 +14,9 @@ import (
 )
 
 // Chaos reads a group that is made up by a seed, and whose log has the name group, with readers
-// that are killed before, after, or in the middle of what they append, and compares the log with
-// the truth. open opens the store of the next reader; crash, which may be nil, damages it as the
-// system may when a reader dies.
+// that are killed before, after, or in the middle of an append, and compares the log with the
+// truth. open opens the store of the next reader; crash, which may be nil, damages it as the system
+// may when a reader dies.
 func Chaos(t *testing.T, seed uint64, group string, open func() runlog.Store, crash func(r *rand.Rand)) {
 	t.Helper()
 	g := newGroup(seed, 600, steady)

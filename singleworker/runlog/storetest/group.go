@@ -126,7 +126,7 @@ func (g *group) amend(s *slot) bool {
 	return true
 }
 
-// restore has the server forget what came after a backup, and makes the next one.
+// restore has the server forget writes after a backup, and makes the next one.
 func (g *group) restore() {
 	if g.backup != nil {
 		g.restores++

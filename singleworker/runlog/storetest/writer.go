@@ -61,7 +61,7 @@ func (w *Writer) Write(ctx context.Context, i, k int) error {
 	return err
 }
 
-// written writes what the last result has changed of a history, and the tick record that says so.
+// written writes a history's changes by the last result, and the tick record that says so.
 func (w *Writer) written(name string, log zkrec.Log) []zkconn.Op {
 	ops := []zkconn.Op{zkconn.SetOp(w.tree.Tick(name), zkrec.Tick{History: log.Mark()}.Encode(), zkconn.AnyVersion)}
 	for _, page := range log.Changed() {

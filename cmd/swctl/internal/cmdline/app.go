@@ -1,7 +1,6 @@
-// Package cmdline is how a program of several commands reads its command line and ends: it
-// finds the command, its flags and its arguments in any order, prints help, suggests what was
-// probably meant, asks for confirmation, and turns an error into a message, a hint and an
-// exit code.
+// Package cmdline is how a program of several commands reads its command line and ends: it finds
+// the command, its flags and its arguments in any order, prints help, suggests a likely spelling,
+// asks for confirmation, and turns an error into a message, a hint and an exit code.
 //
 // A line is sorted first (line.go); then urfave/cli reads the flags; the command renders into
 // a buffer that is printed when it returns (call.go); the error that it returns becomes one
@@ -71,7 +70,7 @@ func (a *App) Run(ctx context.Context, args []string) ExitCode {
 	return a.report(err, a.wantsJSON(l))
 }
 
-// commands are those of the program, and help.
+// commands are the program's, and help.
 func (a *App) commands() []*Command { return append(slices.Clip(a.Commands), a.helpCommand()) }
 
 func (a *App) dispatch(ctx context.Context, l Line) error {

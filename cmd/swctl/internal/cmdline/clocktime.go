@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-// ClockTime is a time as a person types it: what it means depends on the time
-// zone of a job that is not known yet.
+// ClockTime is a time as a person types it: its meaning depends on the time zone of a job that is
+// not known yet.
 type ClockTime struct{ flag, layout, text string }
 
 // clockLayouts are the forms, those that swctl prints among them. RFC 3339 is
@@ -45,7 +45,7 @@ func (t ClockTime) In(zone *time.Location, now time.Time) (time.Time, error) {
 	}
 	name, offset := parsed.Zone()
 	if parsed.Location() != zone && layout == plain.TimeLayout && offset == 0 && name != "UTC" && name != "GMT" {
-		// time.Parse makes up a zone for what it does not know.
+		// time.Parse makes up a zone if it does not know one.
 		return time.Time{}, Usage("--%s %q: %s is not a time zone of %s", t.flag, t.text, name, zone).Try("leave it out")
 	}
 	return parsed, nil

@@ -102,8 +102,8 @@ func classify(err error) ExitCode {
 	return codeNamed(api.CodeOf(err))
 }
 
-// sentinels are the errors of the command line that have exit codes; package api knows those of
-// package admin.
+// sentinels are the errors of the command line that have exit codes; package api knows package
+// admin's.
 var sentinels = []struct {
 	err  error
 	code ExitCode

@@ -130,8 +130,8 @@ func (r *reader) fail(err error) {
 // Flag is a flag of a command.
 type Flag struct {
 	Name, Alias string
-	// Usage is a line of help. It begins with what the value is, in backquotes; a flag without
-	// that is a switch.
+	// Usage is a line of help. It begins with the value's name, in backquotes. A flag without that is
+	// a switch.
 	Usage    string
 	Repeated bool // each time counts, not only the last
 }
@@ -147,7 +147,7 @@ func (f Flag) Names() []string {
 // TakesValue reports whether the flag is not a switch.
 func (f Flag) TakesValue() bool { return strings.HasPrefix(f.Usage, "`") }
 
-// help is what the value is, and the rest of the usage.
+// help is the value's name, and the rest of the usage.
 func (f Flag) help() (placeholder, usage string) {
 	if !f.TakesValue() {
 		return "", f.Usage

@@ -105,10 +105,9 @@ func (p *parser) argument(token string) {
 	}
 }
 
-// flag takes one flag, and its value from rest if it needs one; it returns
-// what is left. Flags may stand before the command, when it is not known yet
-// whose they are, so the flags of all commands are told apart here and
-// checkFlags looks whether the command has them.
+// flag takes one flag, and its value from rest if it needs one. It returns the remainder. Flags may
+// stand before the command, when it is not known yet whose they are, so the flags of all commands
+// are told apart here and checkFlags looks whether the command has them.
 func (p *parser) flag(token string, rest []string) []string {
 	name, value, glued := strings.Cut(strings.TrimLeft(token, "-"), "=")
 	flag, ok := p.known[name]

@@ -77,7 +77,7 @@ func (e brokenError) Error() string {
 	return fmt.Sprintf("audit: a promise was broken: %s: zxid %v: %s", first.Job, first.Zxid, first.Text)
 }
 
-// ExitCode is that of a result that is negative.
+// ExitCode is the one for a negative result.
 func (brokenError) ExitCode() int { return int(cmdline.ExitNo) }
 
 func (c *call) auditOptions() (opts txnaudit.Options, err error) {

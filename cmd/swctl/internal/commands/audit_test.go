@@ -72,7 +72,7 @@ func TestAuditGolden(t *testing.T) {
 	golden(t, "audit", text.String())
 }
 
-// What is audited is what the line says, and nobody connects.
+// The audit follows the line, and nobody connects.
 func TestAuditOptions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

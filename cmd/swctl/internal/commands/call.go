@@ -27,8 +27,7 @@ type call struct {
 	warned bool                                                  // of that one
 }
 
-// run is the Run of a command. The log of who did what has the values of whoFlags, whatever the
-// command does.
+// run is the Run of a command. The log of who did what records whoFlags, whatever the command does.
 func (a *app) run(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
 	return func(ctx context.Context, c *cmdline.Call) error {
 		who := admin.Who{By: c.Flags.String(flagBy), Reason: c.Flags.String(flagReason)}
@@ -70,8 +69,8 @@ func (c *call) now() time.Time {
 	return now
 }
 
-// clocked says once, after the output, that this machine's clock is wrong, or that what was judged
-// was judged by it. Who submits or changes the first jobs need not hear that no instance lives yet.
+// clocked says once, after the output, that this machine's clock is wrong, or that judgments were
+// made by it. Who submits or changes the first jobs need not hear that no instance lives yet.
 func (c *call) clocked(err error) error {
 	if c.clock != nil && !c.JSON && !c.warned {
 		_, ahead, _ := c.clock()
@@ -128,7 +127,7 @@ func (c *call) nameAndID(what, where string) (name, id string, err error) {
 	return c.Args[0], c.Args[1], nil
 }
 
-// jobOf is the job of a name that may be that of a shard, or of a job at an instance.
+// jobOf is the job of a name that may be a shard's, or a job's at an instance.
 func jobOf(name string) string {
 	if of, sid, part := strings.Cut(name, "/"); part && job.CheckNodeName(sid) == nil {
 		return of
@@ -176,9 +175,9 @@ const flagYes = "yes"
 
 func yesFlag() cmdline.Flag { return cmdline.Flag{Name: flagYes, Alias: "y", Usage: "do not ask"} }
 
-// confirmed looks at what is at stake, asks unless --yes is given or the question is empty, and
-// then acts. A person may think for longer than a session lives: nothing is kept open
-// meanwhile, and the time of --timeout starts again.
+// confirmed looks at the stakes, asks unless --yes is given or the question is empty, and then
+// acts. A person may think for longer than a session lives: nothing is kept open meanwhile, and the
+// time of --timeout starts again.
 func (c *call) confirmed(ctx context.Context, look func(context.Context, group.Client) (cmdline.Question, error),
 	act func(context.Context, group.Client) error,
 ) error {
@@ -207,8 +206,8 @@ func (c *call) confirmed(ctx context.Context, look func(context.Context, group.C
 	return c.connected(ctx, act)
 }
 
-// named reads the jobs that the command line names, each once, sorted by name. A job that does
-// not exist is an error that says what was not done to the others, or is skipped with a remark.
+// named reads the jobs that the command line names, each once, sorted by name. A job that does not
+// exist is an error that names the undone rest, or is skipped with a remark.
 func (c *call) named(ctx context.Context, client group.Client, done string, skip bool) ([]admin.JobStatus, error) {
 	var found []admin.JobStatus
 	var missing []string
@@ -236,8 +235,8 @@ func (c *call) named(ctx context.Context, client group.Client, done string, skip
 	return found, nil
 }
 
-// each does something to one job after the other, and ends with the first error, which then
-// says what was not tried.
+// each does something to one job after the other, and ends with the first error, which then names
+// the jobs that were not tried.
 func each(jobs []admin.JobStatus, do func(admin.JobStatus) error) error {
 	for i, status := range jobs {
 		err := do(status)

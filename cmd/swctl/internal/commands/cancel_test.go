@@ -101,7 +101,7 @@ func TestCancelThinkingTime(t *testing.T) {
 	})
 }
 
-// A failure halfway tells what is gone, what failed and what was not tried.
+// A failure halfway tells which jobs are gone, failed and were not tried.
 func TestCancelHalfwayGolden(t *testing.T) {
 	t.Parallel()
 	var texts []string

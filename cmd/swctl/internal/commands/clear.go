@@ -86,7 +86,7 @@ func clearGroup(ctx context.Context, c *call) error {
 	return c.clear(ctx, opts)
 }
 
-// clear does it and says what was done, also when it fails halfway.
+// clear does it and reports it, also when it fails halfway.
 func (c *call) clear(ctx context.Context, opts admin.ClearOptions) error {
 	last := c.Now()
 	opts.OnJob = func(deleted, of int) {

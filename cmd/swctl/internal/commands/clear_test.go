@@ -33,7 +33,7 @@ func (f *fakeClient) Clear(ctx context.Context, opts admin.ClearOptions) (done a
 	return done, nil
 }
 
-// Who answers what, and what is deleted.
+// Answers, and the deletions that follow.
 func TestClearAsks(t *testing.T) {
 	t.Parallel()
 	const deleted, asked = "Clear 4 false", "Clear 0 true"

@@ -151,7 +151,7 @@ func writeFile(t *testing.T, path string, data []byte) {
 	}
 }
 
-// What is wrong is said early, and the error says what to look at.
+// The fault is said early, and the error names the place to look at.
 func TestNoServerAnswers(t *testing.T) {
 	t.Parallel()
 	const closed = "127.0.0.1:1" // other tests may listen at a port that was free just now

@@ -62,7 +62,7 @@ func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) er
 	return cmdline.WithHint(err, "swctl dev --port 0 takes any port that is free")
 }
 
-// devServer is what a DevServer document has.
+// devServer is the content of a DevServer document.
 type devServer struct {
 	ZK string `json:"zk"` // connect string
 }

@@ -105,7 +105,7 @@ func targetFlags() []cmdline.Flag {
 	}
 }
 
-// target is what an order is for. Only with finer may it be other than one instance.
+// target is an order's target. Only with finer may it be other than one instance.
 func (c *call) target(finer bool) (target admin.Target, err error) {
 	if finer {
 		target.Host, target.Job = c.Flags.String(flagHost), c.Flags.String(flagJob)

@@ -15,8 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A signal decides the exit code, whatever failed because of it, and what was
-// done before it is still told.
+// A signal decides the exit code, whatever failed because of it, and earlier work is still told.
 func TestSignal(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

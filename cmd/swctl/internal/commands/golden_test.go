@@ -232,7 +232,7 @@ func TestUnreadableGolden(t *testing.T) {
 	}, "\n"))
 }
 
-// What an operator must not overlook.
+// Texts that an operator must not overlook.
 func TestTroubleGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

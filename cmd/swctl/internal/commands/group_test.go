@@ -69,7 +69,7 @@ func (h *harness) script(lines [][]string) string {
 	return strings.Join(texts, "\n")
 }
 
-// Each file is what commands change, and what they say of it.
+// Each file is a group of commands, and their output.
 func TestChangesGolden(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][][]string{

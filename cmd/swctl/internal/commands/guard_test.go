@@ -294,7 +294,7 @@ func TestGuardArguments(t *testing.T) {
 	g.wantEnd(0)
 }
 
-// As process 1 does, guard reaps what was left to it.
+// As process 1 does, guard reaps orphans.
 func TestGuardReaps(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

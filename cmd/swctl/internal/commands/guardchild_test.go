@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	Main(nil)
 }
 
-// runChild is the main function of a guarded program. What it does is told by
-// its first argument; it tells what it does by lines on stdout.
+// runChild is the main function of a guarded program. Its first argument is its task, and it
+// reports by lines on stdout.
 func runChild(args []string) int {
 	told := make(chan struct{})
 	go func() {
@@ -230,7 +230,7 @@ func (g *guarded) wantEnd(code int, says ...string) {
 	}
 }
 
-// tell has the running handler do what it is told to.
+// tell has the running handler do a task.
 func (g *guarded) tell() {
 	g.Helper()
 	if _, err := g.stdin.Write([]byte{'\n'}); err != nil {

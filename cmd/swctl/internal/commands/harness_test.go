@@ -86,7 +86,7 @@ func (h *harness) exec(args ...string) cmdline.ExitCode {
 	return h.Run(context.Background(), args)
 }
 
-// transcript is what a terminal shows of one command line.
+// transcript is a terminal's view of one command line.
 func (h *harness) transcript(args ...string) string {
 	code := h.exec(args...)
 	words := []string{"$ swctl"}
@@ -124,8 +124,8 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// fakeClient answers what a test wants: for what is hard to bring about on a real group, such as
-// errors, histories with one of everything, and clocks that differ. What commands change is
+// fakeClient gives a test's answers: for cases that are hard to bring about on a real group, such
+// as errors, histories with one of everything, and clocks that differ. What commands change is
 // tested on a real one: see onGroup.
 type fakeClient struct {
 	jobs       map[string]admin.JobStatus
@@ -290,7 +290,7 @@ func (f *fakeClient) find(doing, name string) (admin.JobStatus, error) {
 
 func (f *fakeClient) Close() { f.calls = append(f.calls, "Close") }
 
-// Submit keeps what it was given.
+// Submit keeps its arguments.
 func (f *fakeClient) Submit(ctx context.Context, j job.Job, _ admin.SubmitOptions) (admin.Change, error) {
 	status := f.jobs[j.Name]
 	status.Name, status.Job = j.Name, j.WithDefaults()
@@ -298,7 +298,7 @@ func (f *fakeClient) Submit(ctx context.Context, j job.Job, _ admin.SubmitOption
 	return admin.Change{Outcome: admin.OutcomeCreated, Job: status.Job, NextRun: testNow.Add(time.Hour)}, f.begin(ctx, "Submit "+j.Name)
 }
 
-// Edit keeps what it was given.
+// Edit keeps its arguments.
 func (f *fakeClient) Edit(ctx context.Context, name string, change func(*job.Job) error, _ admin.EditOptions) (admin.Change, error) {
 	status := f.jobs[name]
 	before := status.Job.Clone()
@@ -391,8 +391,7 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 	return admin.TriggerResult{ID: "0198c600", Job: job}, nil
 }
 
-// AwaitRun says what the test wants, and at the end of its context how far it
-// is.
+// AwaitRun gives the test's answer, and at the end of its context how far it is.
 func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error) {
 	if err := f.begin(ctx, "AwaitRun "+name); err != nil {
 		return []admin.Entry{{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not started it: %w", name, err)

@@ -17,17 +17,17 @@ const (
 	flagSummary = "summary"
 
 	// defaultLogged is how many entries of a store are shown unless -n says otherwise, and mostLogged
-	// what that may say.
+	// the most that it may.
 	defaultLogged = 100
 	mostLogged    = 1_000_000
 )
 
-// ofStore reports whether history is asked for what a store has.
+// ofStore reports whether history is asked for a store's entries.
 func (c *call) ofStore() bool {
 	return slices.ContainsFunc([]string{flagStore, flagSince, flagUntil, flagAll, flagSummary}, c.Flags.IsSet)
 }
 
-// storedHistory shows what a store has. ZooKeeper is not asked.
+// storedHistory shows a store's entries. ZooKeeper is not asked.
 func storedHistory(ctx context.Context, c *call) error {
 	q, err := c.query()
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *call) noteEmpty(n int) {
 	}
 }
 
-// query is what the flags ask a store for.
+// query is the flags' query of a store.
 func (c *call) query() (q runlog.Query, err error) {
 	if c.ServerType == "" {
 		return q, cmdline.NoServerType()

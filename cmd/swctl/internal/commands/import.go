@@ -98,7 +98,7 @@ func (e lossError) Error() string {
 	return fmt.Sprintf("import: remarks about what is not translated: %d", e.n)
 }
 
-// ExitCode is that of a result that is negative.
+// ExitCode is the one for a negative result.
 func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
 
 // noNamespaceError says that nothing is where the jobs should be.
@@ -108,7 +108,7 @@ func (e noNamespaceError) Error() string {
 	return "import: there is no namespace " + plain.Quoted(string(e)) + " in ZooKeeper"
 }
 
-// ExitCode is that of what does not exist.
+// ExitCode is the one for something that does not exist.
 func (noNamespaceError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
 // remark prints one to stderr, for people: documents have them.

@@ -36,7 +36,7 @@ func start(t *testing.T, cluster *swtest.Cluster, name string, maxSlots int, han
 	})
 }
 
-// want runs a line and looks for texts in what it prints.
+// want runs a line and looks for texts in its output.
 func (h *harness) want(t *testing.T, line string, texts ...string) {
 	t.Helper()
 	h.exec(strings.Fields(line)...)

@@ -1,9 +1,9 @@
 // Package commands is swctl, in whichever binary: what that links beside it are the stores of run
 // logs that it knows.
 //
-// Each command is a file here, and a line in commands. It says what its flags are, what it asks
-// of the group, and what it prints; the rest is in rooms, of which each knows only those before
-// it, all below cmd/swctl:
+// Each command is a file here, and a line in commands. It defines its flags, its requests to the
+// group, and its output. The rest is in rooms, of which each knows only those before it, all below
+// cmd/swctl:
 //
 //   - internal/output: tables,
 //   - internal/cmdline: reading the line, asking a person, errors and exit codes,

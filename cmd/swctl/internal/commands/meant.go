@@ -109,7 +109,7 @@ type noServerTypeError string
 
 func (e noServerTypeError) Error() string { return "no such server type: " + string(e) }
 
-// ExitCode is that of a job that does not exist.
+// ExitCode is the one for a job that does not exist.
 func (noServerTypeError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
 // handlerMeant remarks that another job's handler has nearly the name that nobody has registered.

@@ -93,7 +93,7 @@ func (c *call) notifier() (*notify.Notifier, error) {
 	return n, err
 }
 
-// notifying is what a Notifier document has.
+// notifying is the content of a Notifier document.
 type notifying struct {
 	Group string `json:"group"`
 }
@@ -117,7 +117,7 @@ func runNotifier(ctx context.Context, c *call) error {
 	return n.Run(ctx)
 }
 
-// notified is what a Notification document has.
+// notified is the content of a Notification document.
 type notified struct {
 	Target string `json:"target"`
 }

@@ -42,7 +42,7 @@ type notifyTarget struct {
 	To           []string `json:"to"`
 }
 
-// readNotifyFile reads the file and those that it names. What is in it is checked by notify.New.
+// readNotifyFile reads the file and those that it names. Its content is checked by notify.New.
 func readNotifyFile(path string) (cfg notify.Config, err error) {
 	text, err := group.ReadSecret(flagConfig, path)
 	if err != nil {

@@ -99,8 +99,8 @@ func resume(ctx context.Context, c *call) error {
 	})
 }
 
-// eachNamed pauses or resumes the named jobs, all of which must exist, and reports what was done
-// also when it fails halfway.
+// eachNamed pauses or resumes the named jobs, all of which must exist, and reports its work also
+// when it fails halfway.
 func (c *call) eachNamed(ctx context.Context, done string,
 	do func(context.Context, group.Client, admin.JobStatus) (admin.PauseResult, error),
 ) error {

@@ -85,7 +85,7 @@ func TestResumeTellsWhatBecomesOfTheMissed(t *testing.T) {
 	}
 }
 
-// A failure halfway tells what was paused, what failed and what was not tried.
+// A failure halfway tells which jobs were paused, failed and were not tried.
 func TestPauseHalfway(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -97,7 +97,7 @@ func TestPauseHalfway(t *testing.T) {
 	}
 }
 
-// What is accepted and cannot be read afterwards was accepted.
+// A change that is accepted and cannot be read afterwards was accepted.
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -42,7 +42,7 @@ swctl runlog --store file:/var/lib/swctl --keep 90d --keep-per-job 10000`,
 	}
 }
 
-// logged is what a RunLogReader document has.
+// logged is the content of a RunLogReader document.
 type logged struct {
 	Group string `json:"group"`
 }

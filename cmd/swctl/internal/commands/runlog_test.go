@@ -15,7 +15,7 @@ import (
 
 var errStopped = errors.New("that is all")
 
-// logged keeps what the fake group's histories say, in a directory.
+// logged keeps the fake group's histories, in a directory.
 func (h *harness) logged(t *testing.T, dir string) {
 	t.Helper()
 	var entries []admin.Entry

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The commands on a real client and a server, with no instance there: what
-// the fake client promises is what admin does.
+// The commands on a real client and a server, with no instance there: the fake client's promises
+// are admin's.
 func TestOnAServer(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})

@@ -46,7 +46,7 @@ func set(ctx context.Context, c *call) error {
 	if err := c.wholeJobs(name); err != nil {
 		return err
 	}
-	// What is wrong by itself is refused without a server: in any job.
+	// Flags that are wrong by themselves are refused without a server: in any job.
 	tried := job.Job{Name: name, Schedule: "@daily", Shards: job.MaxShards}
 	change(&tried)
 	if err := fields.Refused(tried.Validate()); err != nil {

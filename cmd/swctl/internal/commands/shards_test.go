@@ -115,8 +115,8 @@ func TestShardsGolden(t *testing.T) {
 	}
 }
 
-// While a change of the shards has yet to take effect, it is said what it waits
-// for; and what is refused of it, and why.
+// While a change of the shards has yet to take effect, the output names the slots that it waits
+// for, and refusals, with reasons.
 func TestResizingGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

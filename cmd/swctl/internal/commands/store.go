@@ -76,8 +76,8 @@ func (c *call) openStore() (runlog.Store, error) {
 	return store, nil
 }
 
-// hasPassword reports whether a URL holds a password: in its user, or in its query, as those of
-// PostgreSQL may.
+// hasPassword reports whether a URL holds a password: in its user, or in its query, as PostgreSQL's
+// may.
 func hasPassword(user *url.Userinfo, query url.Values) bool {
 	_, secret := user.Password()
 	for key := range query {

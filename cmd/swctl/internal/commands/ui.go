@@ -71,7 +71,7 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 	}
 }
 
-// uiServer is what a UIServer document has.
+// uiServer is the content of a UIServer document.
 type uiServer struct {
 	URL   string `json:"url"`
 	Token string `json:"token,omitempty"` // if it was made at this start
@@ -165,7 +165,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// What a client of the pages may take.
+// Limits of a client of the pages.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 15 * time.Second

@@ -26,7 +26,7 @@ func TestUIGolden(t *testing.T) {
 	golden(t, "ui", text.String())
 }
 
-// serveUI runs swctl ui until the test ends, and returns where it serves, and what it says.
+// serveUI runs swctl ui until the test ends, and returns its address and its output.
 func serveUI(t *testing.T, h *harness, args ...string) (url string, stop func() cmdline.ExitCode) {
 	t.Helper()
 	out, in := io.Pipe()
@@ -119,8 +119,7 @@ func TestUIShowsTheStore(t *testing.T) {
 	}
 }
 
-// With --allow-actions, those who have the token act, and what they do is recorded under their
-// name.
+// With --allow-actions, those who have the token act, and are recorded by name.
 func TestUIActs(t *testing.T) {
 	t.Parallel()
 	token := strings.Repeat("secret-token-", 2)

@@ -20,7 +20,7 @@ swctl version -o json | jq -r .version`,
 	}
 }
 
-// versionInfo is what a Version document has.
+// versionInfo is the content of a Version document.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

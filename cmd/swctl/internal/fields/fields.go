@@ -1,5 +1,5 @@
-// Package fields is all that swctl knows of each field of a job: its flag, its line in show,
-// its name in a difference, and its errors. Its form in JSON is that of job.Job.
+// Package fields is all that swctl knows of each field of a job: its flag, its line in show, its
+// name in a difference, and its errors. Its form in JSON is job.Job's.
 package fields
 
 import (
@@ -46,7 +46,7 @@ type field struct {
 	values func(job.Job) []value
 }
 
-// value is what a field says, or what it says under one of its keys.
+// value is the content of a field, or of one of its keys.
 type value struct{ key, text string }
 
 func (v value) String() string {
@@ -85,7 +85,7 @@ func yes(f field, at func(*job.Job) *bool) field {
 	}, func(c *cmdline.Call, f field, _ string) (bool, error) { return c.Flags.Bool(f.flag), nil })
 }
 
-// number does not take 0 for what has another default: a job takes it for that.
+// number does not take 0 for fields with another default: a job takes it for that.
 func number(f field, least, most int, at func(*job.Job) *int) field {
 	format := func(n int) string {
 		if n < least { // a job that is not divided
@@ -109,8 +109,8 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 	})
 }
 
-// durationOr does not take 0, which a job takes for the default; what is no duration only by its
-// name: job.NoBackoff and the others have one value.
+// durationOr does not take 0, which a job takes for the default, and names other than a duration
+// only: job.NoBackoff and the others have one value.
 func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 	const none = job.NoBackoff
 	format := func(d time.Duration) string {
@@ -183,10 +183,10 @@ func list(f field, at func(*job.Job) *[]string) field {
 	return f
 }
 
-// everything is what the flag says for an empty list of kinds.
+// everything is the flag's word for an empty list of kinds.
 const everything = "all"
 
-// notices are set beside those of other targets.
+// notices are set beside other targets'.
 func notices(f field, at func(*job.Job) *map[string][]job.NotifyKind) field {
 	f.repeated = true
 	f.values = func(j job.Job) (values []value) {
@@ -259,7 +259,7 @@ func shardParams(f field) field {
 	return f
 }
 
-// payload is the flag's own text, or that of the file or stream that it names.
+// payload is the flag's text, or the content of the file or stream that it names.
 func payload(f field, at func(*job.Job) *json.RawMessage) field {
 	return single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
 }
@@ -280,7 +280,7 @@ func readPayload(c *cmdline.Call, f field, text string) (json.RawMessage, error)
 	case len(strings.TrimSpace(string(payload))) == 0:
 		err = cmdline.Usage("--%s %s holds nothing, want JSON", f.flag, text)
 	case isFile && errors.As(json.Unmarshal(payload, new(any)), &bad):
-		// What it holds may be a secret that was named by mistake: no error repeats it.
+		// Its content may be a secret that was named by mistake: no error repeats it.
 		err = cmdline.Usage("--%s %s: is not JSON, from byte %d on", f.flag, text, bad.Offset)
 	}
 	return payload, err
@@ -300,8 +300,8 @@ func Flags(set bool, only ...string) (flags []cmdline.Flag) {
 	return flags
 }
 
-// Changes reads the flags of fields, and returns whether any was given. What it returns changes
-// a job, and may do so again.
+// Changes reads the flags of fields, and returns whether any was given. Its result changes a job,
+// and may do so again.
 func Changes(c *cmdline.Call) (change func(*job.Job), given bool, err error) {
 	var changes []func(*job.Job)
 	for _, f := range table {

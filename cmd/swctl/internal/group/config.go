@@ -32,8 +32,8 @@ func Config(set cmdline.Settings) (admin.Config, error) {
 	return cfg, err
 }
 
-// readAuth reads user:password from a file that only its owner can read. No
-// error repeats what the file holds.
+// readAuth reads user:password from a file that only its owner can read. No error repeats the
+// file's content.
 func readAuth(path string) (string, error) {
 	text, err := ReadSecret(cmdline.FlagAuthFile, path)
 	if err != nil {

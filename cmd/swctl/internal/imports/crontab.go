@@ -109,7 +109,7 @@ func (c *crontab) entry(field, line string) {
 		c.lostf(name, field, "swctl help schedule", "there is no job for it: %s is not a schedule of cron", part(schedule))
 		return
 	}
-	// As cron does: what it missed, or what a crash interrupted, it does not run again.
+	// As cron does: it does not run a missed or interrupted one again.
 	j := job.Job{Name: name, Schedule: strings.ToLower(schedule), Misfire: job.MisfireSkip, Interrupted: job.InterruptedSkip}
 	if c.cronZone != "" {
 		j.TimeZone = c.zone(c.cronZone)

@@ -18,8 +18,8 @@ func TestCrontabGolden(t *testing.T) {
 	golden(t, "crontab", r)
 }
 
-// A command does under jobs.Command what it does under cron: the shell sees the same words, and the
-// same input.
+// A command works under jobs.Command as under cron: the shell sees the same words, and the same
+// input.
 func TestCrontabCommandsRunTheSame(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -25,7 +25,7 @@ type ElasticNode struct {
 
 const maxConfig = 64 << 10
 
-// ElasticJob makes jobs of those of a namespace.
+// ElasticJob makes jobs of the ones of a namespace.
 func ElasticJob(nodes []ElasticNode, opts Options) Result {
 	m := newMaker(opts)
 	for _, node := range nodes {
@@ -184,7 +184,7 @@ func (e *elastic) shards(j *job.Job) {
 	}
 }
 
-// work says what the handler is, and its arguments.
+// work is the handler, and its arguments.
 func (e *elastic) work(j *job.Job, class string) {
 	props, err := map[string]string{}, error(nil)
 	e.asked["props"] = true

@@ -1,7 +1,7 @@
 // Package imports makes jobs of what other schedulers keep: a crontab, Quartz's XML, and the
-// configurations that ElasticJob keeps in ZooKeeper. It is pure: bytes come in, jobs and remarks
-// go out. What it cannot translate it says; nothing is left out without a remark, except fields
-// that have the other scheduler's default and need nothing here.
+// configurations that ElasticJob keeps in ZooKeeper. It is pure: bytes come in, jobs and remarks go
+// out. It says which fields it cannot translate. Nothing is left out without a remark, except
+// fields that have the other scheduler's default and need nothing here.
 package imports
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Options are those of every format.
+// Options are for every format.
 type Options struct {
-	// Zone is the time zone of schedules that name no zone. The other schedulers take that of
-	// their machine, which no file says. Default: UTC, with a remark that something was lost.
+	// Zone is the time zone of schedules that name no zone. The other schedulers take their machine's,
+	// which no file says. Default: UTC, with a remark that something was lost.
 	Zone string
-	// Now tells what is over from what is to come.
+	// Now is the boundary of past and future.
 	Now time.Time
 }
 
@@ -34,9 +34,9 @@ type Result struct {
 
 // Remark is something to know about a job, or about the source if Job is empty.
 type Remark struct {
-	// Job is the job, or what the source calls it if there is no job.
+	// Job is the job, or its name in the source if there is no job.
 	Job string `json:"job,omitempty"`
-	// Field is what the source calls it: a line, an element, a key.
+	// Field is the source's name for it: a line, an element, a key.
 	Field string `json:"field,omitempty"`
 	// Lost says that the jobs do not do it. Otherwise the remark is something to know.
 	Lost bool   `json:"lost"`
@@ -44,7 +44,7 @@ type Remark struct {
 	Do   string `json:"do,omitempty"` // what to do about it
 }
 
-// Lost counts what was not translated.
+// Lost counts untranslated fields.
 func (r Result) Lost() (n int) {
 	for _, remark := range r.Remarks {
 		if remark.Lost {
@@ -54,7 +54,7 @@ func (r Result) Lost() (n int) {
 	return n
 }
 
-// The limits of what is read.
+// The limits of reading.
 const (
 	maxJobs    = 20000
 	maxRemarks = 2 * maxJobs
@@ -103,7 +103,7 @@ func (m *maker) zone(text string) string {
 	return text
 }
 
-// add takes a job, unless it is not valid, which is a remark: the field is what the source calls
+// add takes a job, unless it is not valid, which is a remark: the field is the source's name for
 // its schedule.
 func (m *maker) add(j job.Job, field string) {
 	j = j.Normal()
@@ -122,7 +122,7 @@ func (m *maker) add(j job.Job, field string) {
 	m.Jobs = append(m.Jobs, j)
 }
 
-// result is what was collected, with the remarks about the whole.
+// result is the collection, with the remarks about the whole.
 func (m *maker) result() Result {
 	if m.zoneless {
 		m.lostf("", "time zone", "--tz ZONE with that of its machine", "jobs have schedules in UTC: the source names no time zone, and its scheduler uses that of its machine")
@@ -177,7 +177,8 @@ const (
 )
 
 // command makes a job run a command line of a shell. A line of plain words, of which the first is a
-// path, needs no shell; any other is left to the shell as it is, which says what its words mean.
+// path, needs no shell; any other is left to the shell as it is, which gives its words their
+// meaning.
 func (m *maker) command(j *job.Job, shell, line string) {
 	j.Handler = handlerCommand
 	words := plainWords(line)

@@ -58,7 +58,7 @@ func TestQuartzMisfires(t *testing.T) {
 	}
 }
 
-// The next tick of a job is that of the trigger, or there is no job and a remark.
+// The next tick of a job is the trigger's, or there is no job and a remark.
 func TestQuartzSchedules(t *testing.T) {
 	t.Parallel()
 	from := func(start, interval, unit string) string {
@@ -106,7 +106,7 @@ func TestQuartzSchedules(t *testing.T) {
 	}
 }
 
-// What is no file of Quartz, or a hostile one, is refused with a reason, and soon.
+// A file that is not Quartz's, or a hostile one, is refused with a reason, and soon.
 func TestQuartzRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{ //nolint:gosec // a path, no secret

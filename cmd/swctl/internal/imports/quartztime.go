@@ -13,7 +13,7 @@ import (
 // bounds are when a trigger begins and ends; zero if it does not say.
 type bounds struct{ start, end time.Time }
 
-// The forms of xs:dateTime; one without a zone is in that of the machine.
+// The forms of xs:dateTime. One without a zone is in the machine's.
 var dateTimes = []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05"}
 
 func (q *quartz) bounds(name string, e *element) (b bounds, ok bool) {
@@ -81,7 +81,7 @@ func (q *quartz) timed(j *job.Job, t *quartzTrigger, b bounds) bool {
 	return true
 }
 
-// misfire translates an instruction. What is smart depends on the trigger.
+// misfire translates an instruction. The smart choice depends on the trigger.
 func (q *quartz) misfire(j *job.Job, instruction, kind string, forever bool) {
 	switch {
 	case instruction == "" || instruction == "SMART_POLICY":

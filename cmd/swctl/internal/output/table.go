@@ -15,7 +15,7 @@ import (
 type Table struct{ rows [][]string }
 
 // How many columns a cell takes: as many as the longest name; the last one, which pads no other
-// row, more. What is longer is clipped. Only JSON has all of it.
+// row, more. Longer text is clipped. Only JSON has all of it.
 const (
 	maxCell = 200
 	maxLast = 1000

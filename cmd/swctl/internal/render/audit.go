@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
-// Audit is what an audit has judged and found, and the first violation among its neighbors.
+// Audit shows an audit's judgments, and the first violation among its neighbors.
 func (p Page) Audit(r txnaudit.Report) {
 	p.field("Group", r.Group)
 	p.field("Log", logOf(r))

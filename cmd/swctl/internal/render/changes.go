@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Changed says what was done to a job, or would be, and what differs. Owner is who owns it now.
+// Changed says how a job was changed, or would be, and the differences. Owner is who owns it now.
 func (p Page) Changed(change api.Change, owner string) {
 	job, outcome := change.Job, string(change.Outcome)
 	next := p.moment(job.NextRun, job.Job.Zone())
@@ -36,7 +36,7 @@ func (p Page) Changed(change api.Change, owner string) {
 	}
 }
 
-// Canceled says which jobs are gone, and what of them is still running.
+// Canceled says which jobs are gone, and which of their runs continue.
 func (p Page) Canceled(jobs []admin.JobStatus) {
 	for _, job := range jobs {
 		p.linef("canceled %s", Named(job, "was "))
@@ -47,7 +47,7 @@ func (p Page) Canceled(jobs []admin.JobStatus) {
 	}
 }
 
-// Cleared says what was deleted of a server type, or would be.
+// Cleared lists the deleted jobs of a server type, or those that would be.
 func (p Page) Cleared(serverType string, done admin.Cleared, dryRun bool) {
 	verb := "deleted"
 	if dryRun {
@@ -109,7 +109,7 @@ func missed(r admin.PauseResult) string {
 	return fmt.Sprintf("%d ticks came while it was paused, %s", r.Missed, many)
 }
 
-// lost says what is lost with a record.
+// lost names the loss with a record.
 var lost = map[admin.Loss]string{
 	admin.LossTicks:      "which ticks were run: those until now are not run again, nor recorded as missed",
 	admin.LossHistory:    "the history",
@@ -118,7 +118,7 @@ var lost = map[admin.Loss]string{
 	admin.LossSpec:       "the job itself: submit it again with --replace",
 }
 
-// Unreadable says which nodes cannot be read, and what is lost by writing them again.
+// Unreadable says which nodes cannot be read, and the loss from writing them again.
 func (p Page) Unreadable(nodes []admin.UnreadableNode) {
 	for _, n := range nodes {
 		p.linef("%s cannot be read: %s", n.Path, n.Error)

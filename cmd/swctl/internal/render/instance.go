@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
-// Instance describes one that runs, and what it owns.
+// Instance describes one that runs, and its slots.
 func (p Page) Instance(d admin.InstanceDetails) {
 	i := d.Instance
 	p.field("Instance", i.ID)

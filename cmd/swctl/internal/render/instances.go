@@ -63,7 +63,7 @@ func (p Page) bound(target admin.Target, result admin.OrderResult) {
 	}
 }
 
-// OrderedJobs says what an order is for: "everything is", or "job report is".
+// OrderedJobs names the target of an order: "everything is", or "job report is".
 func OrderedJobs(o admin.Order) string {
 	if o.Job == "" {
 		return "everything is"

@@ -33,7 +33,7 @@ func TestJobsThatAreDone(t *testing.T) {
 	}
 }
 
-// What is no job, or no instance, is a row that says so, and is not taken for another one.
+// A node that is no job, or no instance, is a row that says so, and is not taken for another one.
 func TestRowsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

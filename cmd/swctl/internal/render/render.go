@@ -1,6 +1,6 @@
 // Package render prints jobs, runs and instances for people: tables, descriptions, and the line
-// that says what a command did. It asks nobody for anything, and prints only what is printable
-// whatever others wrote. (JSON is package singleworker/admin/api.)
+// that confirms a command. It asks nobody for anything, and prints only printable text, whatever
+// others wrote. (JSON is package singleworker/admin/api.)
 package render
 
 import (

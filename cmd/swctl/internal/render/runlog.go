@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// RunLog is a table of what a store has. Times are in UTC. named adds the name of the job, which is
-// shown of shards anyway.
+// RunLog is a table of a store's entries. Times are in UTC. named adds the name of the job, which
+// is shown of shards anyway.
 func (p Page) RunLog(entries []runlog.Entry, named bool) {
 	named = named || slices.ContainsFunc(entries, func(e runlog.Entry) bool { return e.Slot != entries[0].Slot })
 	t := &output.Table{}
@@ -38,7 +38,7 @@ func (p Page) RunLog(entries []runlog.Entry, named bool) {
 	t.Write(p.Out, "")
 }
 
-// Summaries is a table of what a store has of each job.
+// Summaries is a table of a store's summary of each job.
 func (p Page) Summaries(sums []runlog.Summary) {
 	t := &output.Table{}
 	var header []string

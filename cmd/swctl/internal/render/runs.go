@@ -32,7 +32,7 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 	t.Write(p.Out, "")
 }
 
-// Triggered says what was asked for, and what became of the runs if they were waited for.
+// Triggered confirms a request, and says how the runs ended if they were waited for.
 func (p Page) Triggered(result admin.TriggerResult, runs []admin.Entry) {
 	p.linef("triggered %s  request %s  owner %s", result.Job.Name, result.ID, words.Owner(result.Job))
 	for _, run := range runs {
@@ -76,7 +76,7 @@ func (p Page) Requests(list []admin.Request) {
 	t.Write(p.Out, "")
 }
 
-// Ticks is a table of times in the zone of their schedule and in UTC, and what the schedule means.
+// Ticks is a table of times in the zone of their schedule and in UTC, and the schedule in words.
 func (p Page) Ticks(ticks []api.Tick, means string) {
 	t := &output.Table{}
 	t.Row("TIME", "RELATIVE", "UTC")

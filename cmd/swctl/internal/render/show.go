@@ -82,7 +82,7 @@ func (p Page) declared(job admin.JobStatus) string {
 	return "no; submitted or changed by an operator"
 }
 
-// head says which job it is, how it is, and what is wrong with it.
+// head says which job it is, its state, and its faults.
 func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	p.field("Name", job.Name)
 	if job.Shard != nil {
@@ -105,8 +105,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 }
 
-// condition says what is wrong, what that means, and what to try other than the command that says
-// all this.
+// condition names a fault, its meaning, and a remedy other than the command that says all this.
 func (p Page) condition(c reason.Condition, shown string, zone *time.Location) {
 	p.field(c.Title, strings.TrimPrefix(c.Detail, strings.ToLower(c.Title)+" "))
 	if since := plain.Absolute(c.Since, zone); !strings.Contains(c.Detail, since) {
@@ -150,7 +149,7 @@ func (p Page) run(run *admin.Run, zone *time.Location) {
 	}
 }
 
-// resizing says of a change of the shards what it waits for, and why.
+// resizing says why a change of the shards waits.
 func (p Page) resizing(job admin.JobStatus, zone *time.Location) {
 	r := job.Resizing
 	if !r.Until.IsZero() {

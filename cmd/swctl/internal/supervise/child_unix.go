@@ -26,8 +26,8 @@ type Child struct {
 	signals  chan os.Signal
 }
 
-// PassedOn are the signals that the child gets. Those of job control are not among them:
-// they stop this process and the child separately.
+// PassedOn are the signals that the child gets. Job control's are not among them: they stop this
+// process and the child separately.
 func PassedOn() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,

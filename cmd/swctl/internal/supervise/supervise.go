@@ -1,6 +1,6 @@
-// Package supervise runs one child process: it starts it in its own process group,
-// passes signals on to it, waits for it, and kills what is left of the group. On Linux it
-// also adopts and reaps the orphans of the child, so it can be process 1 of a container.
+// Package supervise runs one child process: it starts it in its own process group, passes signals
+// on to it, waits for it, and kills the rest of the group. On Linux it also adopts and reaps the
+// orphans of the child, so it can be process 1 of a container.
 package supervise
 
 import (
@@ -26,7 +26,7 @@ type StartError struct {
 	code int
 }
 
-// ExitCode is what a shell exits with: 127 if there is no such program, else 126.
+// ExitCode is a shell's exit code: 127 if there is no such program, else 126.
 func (e *StartError) ExitCode() int { return e.code }
 
 func (e *StartError) Error() string { return "start the command: " + e.Err.Error() }

@@ -18,7 +18,7 @@ import (
 // defaultListen is reached from this machine alone.
 const defaultListen = "127.0.0.1:9468"
 
-// settings is what the command line says.
+// settings are from the command line.
 type settings struct {
 	listen  string
 	options group.Options
@@ -78,7 +78,7 @@ func (s *settings) check(rest []string) (err error) {
 	return s.zk.Validate()
 }
 
-// readAuth reads user:password. No error repeats what the file holds.
+// readAuth reads user:password. No error repeats the file's content.
 func readAuth(path string) (string, error) {
 	if err := checkSecret(path); err != nil {
 		return "", err

@@ -97,7 +97,7 @@ func pages(registry *prometheus.Registry, collector *group.Collector, log *slog.
 }
 
 // localOnly refuses requests for any host but this machine: a page of the web can have a name point
-// at it, and read what it gets.
+// at it, and read the answer.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

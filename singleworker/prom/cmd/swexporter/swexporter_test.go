@@ -95,7 +95,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// What is wrong with a command line is said, with no secret in it.
+// A fault of the command line is said, with no secret in it.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
