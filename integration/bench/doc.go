@@ -21,10 +21,12 @@
 // is writable. Each instance is a process (package instance), started before the measurement, which
 // counts its slots and runs. A time ends when the test has read the last count that was waited for.
 //
-//   - Requests, events and bytes that are sent are the server's own counters (mntr). Requests include pings, which the instances count, too; bytes that
-//     are sent do not include the answers to pings, of 20 bytes each.
-//   - Bytes that are logged are read from the server's transaction log, by kind of node: "alive/*" are heartbeats, "alive" owner records, "tick" claims
-//     and results, "checks" what guards them. They are those of one server, without snapshots and preallocation.
+//   - Requests, events and bytes that are sent are the server's own counters (mntr). Requests
+//     include pings, which the instances count, too; bytes that are sent do not include the answers
+//     to pings, of 20 bytes each.
+//   - Bytes that are logged are read from the server's transaction log, by kind of node: "alive/*"
+//     are heartbeats, "alive" owner records, "tick" claims and results, "checks" what guards them.
+//     They are those of one server, without snapshots and preallocation.
 //   - CPU is the system's account of each process.
 //   - A KB has 1000 bytes.
 package bench

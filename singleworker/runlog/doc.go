@@ -6,15 +6,16 @@
 // skipped or missed. Nothing is lost and nothing is written twice, whenever a reader is killed and
 // however many of them run:
 //
-//   - News is the difference between a job's history, whose entries and writes are numbered, and the log's
-//     [Position] in it, which the store keeps with the entries, in the same transaction. There is no moment at which one is
-//     ahead of the other.
-//   - Each [Batch] names the last number of the log that its reader has seen. The store refuses it if another
-//     reader has appended something since ([ErrConflict]).
-//   - Entries that the history forgot before they were read are one of kind [Hole]. So are jobs that are gone,
-//     whose last moments may not have been read ([Gone]).
-//   - If ZooKeeper is restored from a backup, runs that it has forgotten stay in the log, and rows of ticks are replaced by its
-//     present records of them. But a job that was canceled after the backup is taken for a new one, and may have its runs twice.
+//   - News is the difference between a job's history, whose entries and writes are numbered, and
+//     the log's [Position] in it, which the store keeps with the entries, in the same transaction.
+//     There is no moment at which one is ahead of the other.
+//   - Each [Batch] names the last number of the log that its reader has seen. The store refuses it
+//     if another reader has appended something since ([ErrConflict]).
+//   - Entries that the history forgot before they were read are one of kind [Hole]. So are jobs
+//     that are gone, whose last moments may not have been read ([Gone]).
+//   - If ZooKeeper is restored from a backup, runs that it has forgotten stay in the log, and rows
+//     of ticks are replaced by its present records of them. But a job that was canceled after the
+//     backup is taken for a new one, and may have its runs twice.
 //
 // The rows do not depend on the handler's process: an instance that dies leaves its run to its
 // heir, which records it as interrupted or lost, and the log reads that.

@@ -16,7 +16,8 @@
 //
 // An instance that may not run a job (zkrec.MayRun) stays registered at it. An owner that no
 // longer may starts no run, and releases the job when it is idle. A job that nobody may run has no
-// owner, and its missed ticks follow its policy.
+// owner, and its missed ticks follow its policy. The jobs of a handler that is registered later
+// are read again, because the parts of a spec that only runs need were not kept.
 //
 // # Jobs on every instance
 //
@@ -28,5 +29,5 @@
 // for slots of instances that do not live. A slot of which no node was written for a day, by
 // ZooKeeper's clock, is deleted at the versions that were read, unless an instance has joined
 // since. The kind of a job that exists never changes: a tick that one owner has claimed could not
-// be told from those of all.
+// be told from those of all. It counts in no share, nor in MaxSlots.
 package catalog

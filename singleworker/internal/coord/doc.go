@@ -61,5 +61,6 @@
 // At the end of each turn the loop publishes a value with the session's state, the owned slots,
 // and the last sync and claim. Manager.Health reads it without the loop, so it also answers when
 // the loop hangs. The loop turns every 15 s although there is nothing to do, and counts as hung
-// after a minute without a turn.
+// after a minute without a turn. Calls of the program go the other way, as closures posted to the
+// loop (running.go).
 package coord

@@ -14,10 +14,11 @@
 //
 // A deputy must not make matters worse when owners are late because everything is late.
 //
-//   - It waits three times as long as readings, its own loop and the owners' runs have been late of late. A claim does not
-//     count that is late because another owner died: one of a tick that came before the owner's first claim.
-//   - It relieves nobody while one of its claims waits for longer than the least grace, or a run of a slot that it has owned for longer
-//     than the present one.
+//   - It waits three times as long as readings, its own loop and the owners' runs have been late of
+//     late. A claim does not count that is late because another owner died: one of a tick that came
+//     before the owner's first claim.
+//   - It relieves nobody while one of its claims waits for longer than the least grace, or a run of
+//     a slot that it has owned for longer than the present one.
 //   - It waits again as long as it sees that the owner has claimed something since the run was due.
 //   - What it takes must be due by ZooKeeper's clock, and is read once more before.
 //

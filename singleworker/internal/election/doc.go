@@ -81,8 +81,8 @@
 //     applies.
 //   - CURATOR-644, CURATOR-645 (two contenders reset each other forever): a node is kept across
 //     reconnects, and a missing predecessor only triggers another look.
-//   - CURATOR-653 (still leader although another node is first): a contender that sees a node before
-//     its own stops leading.
+//   - CURATOR-653 (still leader although another node is first): a contender that sees a node
+//     before its own stops leading.
 //   - CURATOR-696 (leads with the node of an expired session): a node counts only if the current
 //     session owns it. Other nodes of ours are deleted.
 //   - CURATOR-724 (the path itself is gone): it is created again.

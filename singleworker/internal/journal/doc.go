@@ -42,5 +42,7 @@
 // looks at a waiting shard after a second, and then whenever it has waited twice as long. The
 // shard is not overdue; it counts from the time at which its owner heard that the tick passed, and
 // later owners use the later of the recorded time and the record's mtime. Each further attempt of
-// the first shard inherits it, and does not call the function again.
+// the first shard inherits it, and does not call the function again. The other shards decide no
+// tick before the first has, run those that have passed, and record the others as refused or
+// not_begun.
 package journal

@@ -7,8 +7,9 @@
 //  1. A change of the spec leaves the layout as it is (zkrec.Spec.Over). No further tick is claimed
 //     from then on: claims check the spec's version, and under this one a slot's ticks end with the
 //     last that it has claimed.
-//  2. The keeper reads how far each slot has claimed and writes the latest of these ticks to the spec.
-//     It cannot grow any more. The slots run up to it, so every shard has run it under one layout.
+//  2. The keeper reads how far each slot has claimed and writes the latest of these ticks to the
+//     spec. It cannot grow any more. The slots run up to it, so every shard has run it under one
+//     layout.
 //  3. When every slot is done, the keeper writes the next layout, in a transaction that checks that
 //     every tick node still is as it was read. Then it deletes the nodes of former shards.
 //
@@ -41,7 +42,8 @@
 // than the one before it. It creates an ephemeral node below the first tick, whose creation is the
 // time by ZooKeeper's clock, and deletes all nodes in one transaction that checks the spec's
 // version, unless a request waits. A request that waits was made by a client of an older version:
-// then the job is opened instead.
+// then the job is opened instead. Owners release the slots of a job that is done, and they count
+// in no share.
 //
 // # Overdue ticks
 //

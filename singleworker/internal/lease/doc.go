@@ -144,7 +144,8 @@
 // transaction. With weights, a slot moves if its owner without half of it has more by weight than
 // the other with half of it. A running job never moves, nor one whose tick is near. Slots that
 // others would give do not count, because they may be running there. An owner that is silent is
-// not given back the slot that is taken from it.
+// not given back the slot that is taken from it. An instance that ignores an offer gets no others
+// for as long as one that was relieved.
 //
 // The slot of a job that always runs is never idle. [Evict] has the runner end its context and
 // begin no run for a second; when the result is recorded the slot moves as any idle one. The

@@ -52,7 +52,8 @@
 // order that names an incarnation binds only that one, and the next incarnation, or a survivor
 // that cleans up, removes it. An unreadable order binds every start: someone created it manually.
 // A closed instance begins no runs, offers idle slots to the least loaded instance, and the rest
-// when their runs have ended. It stays in the group.
+// when their runs have ended. It stays in the group. Nobody waits for an instance to confirm that
+// its order was withdrawn.
 //
 // An order for one job or a host is a node below _excluded that is named by the hash of its
 // target. So the meaning of a name never changes: only the list is watched, and each node is read
@@ -94,5 +95,6 @@
 // or has compared its clock with nothing yet: it does that when it has joined. A clock is found to
 // be wrong within the seconds in which the instances tell each other, so the election of a server
 // with a wrong clock stops the jobs for no longer. A single instance cannot tell which clock is
-// wrong, and claims nothing.
+// wrong, and claims nothing. An instance with a wrong clock leaves the election of latch mode, and
+// its record says wrong_clock. Older versions take a state that they do not know for closed.
 package member

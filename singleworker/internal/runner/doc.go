@@ -28,5 +28,6 @@
 // whose handler was not called because the instance stops or drains is not_begun: the next owner
 // repeats it as the same attempt, whatever the policy says. The runner reads the history when a
 // run has taken a minute, or Job.HungAfter, and calls OnRunHung at the time that ticks.HangsFrom
-// gives.
+// gives. Timers run on the monotonic clock. When it and the wall clock have diverged by more than
+// 100 ms, the alarms are reset within a second.
 package runner

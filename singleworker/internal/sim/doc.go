@@ -13,14 +13,15 @@
 //
 // Some things are not the seed's, and two runs of a seed differ in the end because of them:
 //
-//   - The executors of gocron hand over the alarms of one instant in any order. The runner sorts those of one tick,
-//     but not what a late alarm leads to.
-//   - The ZooKeeper client fails its requests in the order of a map when a connection is lost, and its selects
-//     decide whether a request that was made at that instant is sent.
+//   - The executors of gocron hand over the alarms of one instant in any order. The runner sorts
+//     those of one tick, but not what a late alarm leads to.
+//   - The ZooKeeper client fails its requests in the order of a map when a connection is lost, and
+//     its selects decide whether a request that was made at that instant is sent.
 //   - Several bulk reads of one instant keep the order in which the client's goroutines send them.
-//   - Timers and contexts that are due at one instant, such as timeouts of runs and ends of leases, wake their
-//     goroutines in any order.
-//   - Operators' requests have ids that package uuid draws, and records name the process. Both are of one length.
-//   - The journal samples the slots that it looks at to tell whether it is late, and the balance adds up shares in
-//     the order of a map.
+//   - Timers and contexts that are due at one instant, such as timeouts of runs and ends of leases,
+//     wake their goroutines in any order.
+//   - Operators' requests have ids that package uuid draws, and records name the process. Both are
+//     of one length.
+//   - The journal samples the slots that it looks at to tell whether it is late, and the balance
+//     adds up shares in the order of a map.
 package sim

@@ -7,15 +7,15 @@
 // Real: the Manager and all below it, the ZooKeeper client with its timeouts and its reconnects,
 // gocron, the bytes on the connection, and the server's sessions. Not real:
 //
-//   - A kill ([Instance.Kill]). A goroutine cannot be killed, so the instance is cut off
-//     from the server permanently, its handlers' contexts end, and nothing that it does from then on
-//     is recorded or reaches any other. Its goroutines wind down in virtual time and are joined at the
+//   - A kill ([Instance.Kill]). A goroutine cannot be killed, so the instance is cut off from the
+//     server permanently, its handlers' contexts end, and nothing that it does from then on is
+//     recorded or reaches any other. Its goroutines wind down in virtual time and are joined at the
 //     end.
 //   - A pause of a process ([Instance.Stall]). The goroutines of one instance cannot be stopped
-//     among those of others. Its connection hangs instead: nothing is sent or received, deadlines of
-//     the connection do not end it, and what was under way arrives when the stall is over, however
-//     late. Timers of the instance keep running, unlike those of a stopped process, so
-//     it notices that its leases run out; its handlers may hang, too, if they call [Instance.Stalled].
+//     among those of others. Its connection hangs instead: nothing is sent or received, deadlines
+//     of the connection do not end it, and what was under way arrives when the stall is over,
+//     however late. Timers of the instance keep running, unlike those of a stopped process, so it
+//     notices that its leases run out; its handlers may hang, too, if they call [Instance.Stalled].
 //
 // Every goroutine is joined when the Cluster is closed, which the end of the test does.
 //

@@ -22,7 +22,8 @@
 // between two changes; older ones are counted by the oldest that is kept. A claimed tick more than
 // a minute in the future is logged as an error at adoption; the remedy is to cancel the job and
 // submit it again. A record without a watermark counts from the time at which it was written, on
-// ZooKeeper's clock.
+// ZooKeeper's clock. A new schedule begins after the last tick that an owner whose clock is ahead
+// has claimed of the old one.
 //
 // A job that always runs has no ticks. Each of its runs is one: the time at which it was due,
 // which the claim writes as the watermark. The next one is due at restart_at, which is written

@@ -6,10 +6,10 @@
 //   - the session timeout granted by the server, read from the handshake;
 //   - connection attempts whose time limit, including the handshake, leaves the session time to try
 //     the next server; names that are resolved at each attempt, TLS, frames of bounded length;
-//   - a connection of the library for each session, so that no request is sent in a later session than
-//     the one in which it was made;
-//   - a session that is given up after its timeout if a server hangs up because it knows less than the session has
-//     seen, as one does that was restored from a backup;
+//   - a connection of the library for each session, so that no request is sent in a later session
+//     than the one in which it was made;
+//   - a session that is given up after its timeout if a server hangs up because it knows less than
+//     the session has seen, as one does that was restored from a backup;
 //   - bulk reading: hundreds of nodes, and their watches, in one request;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]

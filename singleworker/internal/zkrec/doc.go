@@ -39,11 +39,14 @@
 // pages of a history, their entries and who wrote each; the record of complete ticks; an alarm. A
 // field belongs to what its object is about, and goes with that:
 //
-//   - What a tick record does not know is of its run. It goes with the run into the history, and beside a manual run, under
-//     the same name. The next run, which may be the next attempt at the same tick, begins without it. So does an alarm of
-//     another tick, and a page whose node is used for other entries.
-//   - A field of those three whose name begins with "slot_" is of the slot: it stays, whatever follows.
-//   - A new pause, layout, declaration or schedule begins without what was not known of the one before.
+//   - What a tick record does not know is of its run. It goes with the run into the history, and
+//     beside a manual run, under the same name. The next run, which may be the next attempt at the
+//     same tick, begins without it. So does an alarm of another tick, and a page whose node is used
+//     for other entries.
+//   - A field of those three whose name begins with "slot_" is of the slot: it stays, whatever
+//     follows.
+//   - A new pause, layout, declaration or schedule begins without what was not known of the one
+//     before.
 //
 // The other records are written by whom they are about, or once, and never written back: those of
 // owners, instances, orders, exclusions and requests. A value that is no object has no fields:
@@ -75,7 +78,7 @@
 // which are ignored; and the notes of package notify, of which a new one begins. A node with a
 // name that no job can have is not run, and one below _instances that no session holds is not an
 // instance. A reading that is refused, although nothing has changed, is made again after a sync
-// period.
+// period. A repaired tick record is written empty.
 //
 // # Histories
 //

@@ -9,8 +9,8 @@
 //   - internal/cmdline: reading the line, asking a person, errors and exit codes,
 //   - internal/fields: the fields of a job as flags and lines,
 //   - internal/group: connecting, --timeout, hints; package admin does the work,
-//   - internal/render: printing for people, with the sentences of package admin/words and the safe text of
-//     admin/plain; package admin/api is for programs,
+//   - internal/render: printing for people, with the sentences of package admin/words and the safe
+//     text of admin/plain; package admin/api is for programs,
 //   - internal/imports: jobs from what other schedulers keep, for swctl import,
 //   - internal/supervise: the parent of a process, for swctl guard.
 package commands
