@@ -37,13 +37,13 @@
 // the spec in a transaction that checks that it owns the slot and that the tick records are as
 // they were read, and sets each requests node at the version at which it had no children. A
 // request sets that node as well, and checks the spec's version: of the two, one is refused and
-// reads again. Done names the time since which its schedule holds, so a later schedule makes it
-// history. Each instance has a rank for the removal, by a hash, and waits a session timeout longer
-// than the one before it. It creates an ephemeral node below the first tick, whose creation is the
-// time by ZooKeeper's clock, and deletes all nodes in one transaction that checks the spec's
-// version, unless a request waits. A request that waits was made by a client of an older version:
-// then the job is opened instead. Owners release the slots of a job that is done, and they count
-// in no share.
+// reads again. A request opens a job that is done: it counts opened in the switch up, and done
+// holds for the number that it names only. Done names the time since which its schedule holds, so
+// a later schedule makes it history. Each instance has a rank for the removal, by a hash, and
+// waits a session timeout longer than the one before it. It creates an ephemeral node below the
+// first tick, whose creation is the time by ZooKeeper's clock, and deletes all nodes in one
+// transaction that checks the versions of spec and switch: a job that was opened stays. Owners
+// release the slots of a job that is done, and they count in no share.
 //
 // # Overdue ticks
 //
@@ -53,12 +53,13 @@
 // at a sync. A run in progress at a live owner excuses the job, and so does a pause. An owner
 // whose last tick is foreign to the watcher has until the tick after the missing one. For slots of
 // a job on every instance, a new instance has AlarmAfter first. The alarm is written by
-// compare-and-set at the versions of the spec and of the record that were judged; the one that
-// succeeds logs an error and calls OnTickMissed. A tick record that cannot be read accounts for no
-// tick after it was written, an unreadable spec raises an alarm after a minute, and one of a newer
-// schema when no live instance reads it. The cost is two reads per job and tick or AlarmAfter,
-// whichever is longer, and four more during a run, however many instances there are: with 1,000
-// jobs that run each minute, at most 100 reads/s of the 19,000/s that one server answers.
+// compare-and-set at the versions of the spec, the switch and the record that were judged; the one
+// that succeeds logs an error and calls OnTickMissed. A tick record that cannot be read accounts
+// for no tick after it was written, an unreadable spec raises an alarm after a minute, and one of
+// a newer schema when no live instance reads it. The cost is two reads per job and tick or
+// AlarmAfter, whichever is longer, and four more during a run, however many instances there are:
+// with 1,000 jobs that run each minute, at most 100 reads/s of the 19,000/s that one server
+// answers.
 //
 // A watcher that finds a spec or a tick record written more than MaxClockOffset ahead of the
 // group's time writes, at the version that it read, that it was written now. The owner reads such
