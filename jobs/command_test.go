@@ -24,8 +24,8 @@ import (
 // This variable tells the test binary to act as the program that the tests run.
 const asProgram = "JOBS_TEST_PROGRAM"
 
-// Programs built with the race detector sleep for a second before they exit, for the sake of running
-// threads; this one has none.
+// Programs built with the race detector sleep for a second before they exit, for the sake of
+// running threads; this one has none.
 const swiftExit = "GORACE=atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
@@ -235,8 +235,8 @@ func awaitPid(t *testing.T, file string) int {
 	return pid
 }
 
-// awaitEnd waits until a process has ended. It may be a zombie that the machine's init process has not
-// reaped yet.
+// awaitEnd waits until a process has ended. It may be a zombie that the machine's init process has
+// not reaped yet.
 func awaitEnd(t *testing.T, pid int) {
 	t.Helper()
 	await(t, fmt.Sprintf("the end of process %d", pid), func() bool {

@@ -53,7 +53,8 @@ func TestPrintReturnsWriteErrors(t *testing.T) {
 	}
 }
 
-// Jobs that share a handler run concurrently: each counts its own runs, and lines are not interleaved.
+// Jobs that share a handler run concurrently: each counts its own runs, and lines are not
+// interleaved.
 func TestPrintNumberConcurrently(t *testing.T) {
 	t.Parallel()
 	const runs, instances = 50, 4

@@ -64,8 +64,8 @@ func (n naive) fires(clock watched, from int64, elapsed bool) []int64 {
 	return fires
 }
 
-// numeric makes a random list of values, ranges and steps from lo to hi, and
-// the plain list of what it means.
+// numeric makes a random list of values, ranges and steps from lo to hi, and the plain list of its
+// values.
 func numeric(rnd *rand.Rand, lo, hi int, get func(time.Time) int) (string, func(time.Time) bool) {
 	var items []string
 	member := map[int]bool{}

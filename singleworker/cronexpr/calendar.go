@@ -32,8 +32,7 @@ type calendar struct {
 	hours, minutes, seconds set
 }
 
-// A direction is that of a search: forward to later or backward to earlier
-// walls.
+// A direction of a search: forward to later or backward to earlier walls.
 type direction int
 
 const (

@@ -5,8 +5,8 @@ import "time"
 // A cron is the rule of an expression of five to seven fields: a calendar of
 // walls, and the zone that determines when a clock shows them.
 //
-// A clock change makes that ambiguous; everyHour selects between the two ways
-// to resolve it. See the package comment for what they mean to a user.
+// A clock change makes that ambiguous; everyHour selects between the two ways to resolve it. See
+// the package comment for their meaning to a user.
 type cron struct {
 	calendar
 	loc *time.Location

@@ -16,7 +16,7 @@ type Error struct {
 	// if the error concerns the whole text.
 	Column int
 
-	// Problem is what is wrong, Want what would be valid instead.
+	// Problem is the fault, Want a valid text instead.
 	Problem, Want string
 }
 

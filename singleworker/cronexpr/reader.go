@@ -97,7 +97,7 @@ func (r *reader) number(what string, lo, hi int, want string) int {
 	return n
 }
 
-// expect reads c, which must come next. want describes what is valid.
+// expect reads c, which must come next. want describes valid text.
 func (r *reader) expect(c byte, want string) {
 	if !r.accept(c) {
 		r.fail(r.pos, fmt.Sprintf("%q is missing", string(c)), want)

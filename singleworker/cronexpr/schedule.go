@@ -64,9 +64,9 @@ var (
 // fires, in the schedule's location. It returns the zero Time if the schedule
 // does not fire again. The argument may be any time, in any location.
 //
-// Every schedule that Parse accepts fires at some time between 1970 and 2099, but
-// not necessarily in the future; only one that is Manual or Always never fires. To reject schedules that
-// have ended, check Ended.
+// Every schedule that Parse accepts fires at some time between 1970 and 2099, but not necessarily
+// in the future; only one that is Manual or Always never fires. To reject schedules that have
+// ended, check Ended.
 func (s *Schedule) Next(after time.Time) time.Time {
 	after = clamp(after)
 	f := s.found.Load()
@@ -94,7 +94,8 @@ func (s *Schedule) Manual() bool {
 	return is && !r.always
 }
 
-// Always reports whether the schedule is @always: it has no times, and what has it is to run all the time.
+// Always reports whether the schedule is @always: it has no times, and what has it is to run all
+// the time.
 func (s *Schedule) Always() bool {
 	r, is := s.rule.(never)
 	return is && r.always

@@ -92,7 +92,8 @@ func TestManually(t *testing.T) {
 	}
 }
 
-// What is to run all the time has no times, and is another schedule than that of what never runs by itself.
+// What is to run all the time has no times, and is another schedule than that of what never runs by
+// itself.
 func TestAlways(t *testing.T) {
 	t.Parallel()
 	s := mustParse(t, " @Always ", nil)

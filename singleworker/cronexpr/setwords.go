@@ -14,7 +14,8 @@ func (s set) members() []int {
 	return all
 }
 
-// step is the distance of the members of a set that has each nth value of all others, from 0 on around the clock; 0 if it has not.
+// step is the distance of the members of a set that has each nth value of all others, from 0 on
+// around the clock; 0 if it has not.
 func (s set) step(whole set) int {
 	all, size := s.members(), len(whole.members())
 	if len(all) < 2 || size%len(all) != 0 {
@@ -34,8 +35,8 @@ func (s set) named(noun string, f *field, name func(int) string) string {
 	return noun + plural(s.floor(setSize) != s.ceil(0)) + " " + s.text(f, name)
 }
 
-// text lists the members of a set of a field's values: "1, 2 and 15", "9 to 17", or "1 to 59 in steps of 2". A range may wrap around, as those of
-// the field do.
+// text lists the members of a set of a field's values: "1, 2 and 15", "9 to 17", or "1 to 59 in
+// steps of 2". A range may wrap around, as the field's do.
 func (s set) text(f *field, name func(int) string) string {
 	all := s.members()
 	if step, even := evenly(all); even {
@@ -70,8 +71,8 @@ func evenly(all []int) (step int, even bool) {
 	return step, true
 }
 
-// ranges are the first, the last, and the number of consecutive members. If members lie on both sides of the field's end, the range around
-// it is the last one.
+// ranges are the first, the last, and the number of consecutive members. If members lie on both
+// sides of the field's end, the range around it is the last one.
 func (s set) ranges(f *field) (all [][3]int) {
 	for _, v := range s.members() {
 		if last := len(all) - 1; last >= 0 && all[last][1] == v-1 {

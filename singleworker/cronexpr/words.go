@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Words says in English when the schedule fires: "every day at 02:00 Europe/Berlin", "every 10 seconds", "at minutes 5 and 35 of every
-// hour, Monday to Friday, UTC". It says what the fields mean, not how they are written: */30 and 0,30 have the same
-// words. Of two schedules in the same location with the same words, both fire at the same times.
+// Words says in English when the schedule fires: "every day at 02:00 Europe/Berlin", "every 10
+// seconds", "at minutes 5 and 35 of every hour, Monday to Friday, UTC". It gives the fields'
+// meaning, not their form: */30 and 0,30 have the same words. Of two schedules in the same location
+// with the same words, both fire at the same times.
 func (s *Schedule) Words() string {
 	switch r := s.rule.(type) {
 	case *cron:
@@ -166,8 +167,8 @@ func (c *cron) ofHours() string {
 	return " of " + c.hours.named("hour", &hourField, strconv.Itoa)
 }
 
-// dayWords says on which days, in which months and years. If that is every day, everyDay is set and the words are those of the months
-// and years alone, which may be none.
+// dayWords says on which days, in which months and years. If that is every day, everyDay is set and
+// the words are those of the months and years alone, which may be none.
 func (c *cron) dayWords() (text string, everyDay bool) {
 	var parts []string
 	month := "the month"
@@ -234,7 +235,8 @@ func dayPhrase(r dayRule, month string) (text string, ofMonth bool) {
 	return "", false
 }
 
-// weekdayPhrase is "every Monday", "Monday to Friday" or "Tuesday and Thursday"; "" if it is every day.
+// weekdayPhrase is "every Monday", "Monday to Friday" or "Tuesday and Thursday"; "" if it is every
+// day.
 func weekdayPhrase(s set) string {
 	var fromMonday set
 	for _, day := range s.members() {

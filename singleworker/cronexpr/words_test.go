@@ -108,7 +108,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// meaning is what a schedule's words must tell: the values of its fields, and its days in months of all lengths and first days.
+// meaning is the content of a schedule's words: the values of its fields, and its days in months of
+// all lengths and first days.
 func meaning(c *cron) string {
 	var text strings.Builder
 	fmt.Fprint(&text, c.seconds, c.minutes, c.hours, c.months, c.years)

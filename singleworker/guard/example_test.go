@@ -12,8 +12,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A supervisor starts a program with the guard's variable in its environment, and deregisters its instances as soon as it has ended,
-// however it has: their jobs are taken over without waiting for a session to expire. "swctl guard" is this as a command.
+// A supervisor starts a program with the guard's variable in its environment, and deregisters its
+// instances as soon as it has ended, however it has: their jobs are taken over without waiting for
+// a session to expire. "swctl guard" is this as a command.
 func Example() {
 	server, err := zkdev.New(zkdev.Config{}) // a program has ZooKeeper
 	check(err)

@@ -90,7 +90,7 @@ func New(cfg admin.Config) (*Guard, error) {
 	return &Guard{conn, zkrec.NewTree(cfg.ServerType), token.String()}, nil
 }
 
-// Env is what the child's environment must contain: "NAME=token".
+// Env must be in the child's environment: "NAME=token".
 func (g *Guard) Env() string { return EnvVar + "=" + g.token }
 
 // Close closes the connection. Idempotent.
@@ -150,9 +150,9 @@ type removal struct {
 	sent   map[string]Instance // removals that were sent and not answered
 }
 
-// try looks for the token and removes what it finds. Each new registration changes the
-// version of the parent node, which is read before the registrations and checked in the
-// transaction that removes one: what is deleted is what was read.
+// try looks for the token and removes its registrations. Each new registration changes the version
+// of the parent node, which is read before the registrations and checked in the transaction that
+// removes one: what is deleted is what was read.
 func (r *removal) try(ctx context.Context) error {
 	conn, tree := r.guard.conn, r.guard.tree
 	if err := conn.Sync(ctx, tree.Instances()); err != nil {
@@ -209,8 +209,8 @@ type registration struct {
 // readers is how many registrations are read at a time: a takeover waits for this.
 const readers = 32
 
-// find returns the registrations that have the token, by instance ID. denied says that there are some that
-// may not be read.
+// find returns the registrations that have the token, by instance ID. denied says that there are
+// some that may not be read.
 func (g *Guard) find(ctx context.Context, ids []string) (found map[string]registration, denied, err error) {
 	var mu sync.Mutex
 	found = make(map[string]registration)

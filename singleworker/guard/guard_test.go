@@ -101,7 +101,7 @@ func (w *world) wantInstances(want ...string) {
 	}
 }
 
-// text describes what was done.
+// text describes the work.
 func text(d Deregistered) string {
 	var parts []string
 	for _, i := range d.Removed {
@@ -155,7 +155,8 @@ func TestOnlyTheGuardsRegistrationsAreRemoved(t *testing.T) {
 	})
 }
 
-// A registration that may not be read hides no other; alone it may be the child's, which is not kept secret.
+// A registration that may not be read hides no other; alone it may be the child's, which is not
+// kept secret.
 func TestRegistrationThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

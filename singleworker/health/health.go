@@ -6,12 +6,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// Reporter is what is asked: a *singleworker.Manager.
+// Reporter reports the state: a *singleworker.Manager.
 type Reporter interface{ Health() singleworker.Health }
 
-// Handler answers GET and HEAD requests for /livez and /readyz, with 200 and "ok", or with 503 and the
-// reason, in plain text. The reason names states and durations, no addresses and no jobs. Other paths
-// are not found. For another prefix, use http.StripPrefix. Safe for concurrent use.
+// Handler answers GET and HEAD requests for /livez and /readyz, with 200 and "ok", or with 503 and
+// the reason, in plain text. The reason names states and durations, no addresses and no jobs. Other
+// paths are not found. For another prefix, use http.StripPrefix. Safe for concurrent use.
 func Handler(of Reporter) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", answer(func() error { return of.Health().Live() }))

@@ -29,7 +29,7 @@ func get(t *testing.T, of singleworker.Health, method, path string) (int, string
 	return answer.Code, strings.TrimSpace(string(body))
 }
 
-// What each state means to a probe.
+// The answer to a probe in each state.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -22,8 +22,9 @@ var (
 	// ErrExpired is the cause when the session has expired. The place in the queue is lost.
 	ErrExpired = election.ErrExpired
 	// ErrLapsed is the cause when ZooKeeper has not confirmed the leadership in time, or when the
-	// process or its machine was suspended for that long. A machine whose clock is set ahead cannot tell
-	// that from a suspension. It asks ZooKeeper: the term ends unless the answer comes within 250 ms.
+	// process or its machine was suspended for that long. A machine whose clock is set ahead cannot
+	// tell that from a suspension. It asks ZooKeeper: the term ends unless the answer comes within 250
+	// ms.
 	ErrLapsed = election.ErrLapsed
 	// ErrDeposed is the cause when someone else deleted the contender's node.
 	ErrDeposed = election.ErrDeposed
@@ -37,8 +38,8 @@ var (
 var (
 	// ErrAccessDenied is returned when ZooKeeper's ACLs refuse Config.Auth.
 	ErrAccessDenied = election.ErrDenied
-	// ErrOpenACL is returned when Config.Auth or Config.ACL is set, and anybody who reaches ZooKeeper may
-	// change the node at Config.Path nevertheless. The error says how to mend that.
+	// ErrOpenACL is returned when Config.Auth or Config.ACL is set, and anybody who reaches ZooKeeper
+	// may change the node at Config.Path nevertheless. The error says how to mend that.
 	ErrOpenACL = zkconn.ErrOpenACL
 	// ErrNotReleased is returned when ZooKeeper was unreachable while the contender stopped. The
 	// next contender leads when the session expires.
@@ -190,8 +191,8 @@ func (l *Latch) term(ctx context.Context, t election.Term) {
 }
 
 // Held reports whether this contender leads now, and its term. It reads the clock and sends no
-// request, so it is cheap. When the machine's clock has leapt ahead, it is false until ZooKeeper has
-// confirmed the leadership, although the term may continue.
+// request, so it is cheap. When the machine's clock has leapt ahead, it is false until ZooKeeper
+// has confirmed the leadership, although the term may continue.
 func (l *Latch) Held() (Term, bool) {
 	term, ok := l.contender.Held()
 	return Term(term), ok

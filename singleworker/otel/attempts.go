@@ -9,10 +9,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// maxRemembered limits the slots of which the latest run is remembered. A run that succeeds is forgotten.
+// maxRemembered limits the slots of which the latest run is remembered. A run that succeeds is
+// forgotten.
 const maxRemembered = 10_000
 
-// attempts remembers the span of the latest run of each slot, for the next attempt to link to. Safe for concurrent use.
+// attempts remembers the span of the latest run of each slot, for the next attempt to link to. Safe
+// for concurrent use.
 type attempts struct {
 	mu     sync.Mutex
 	latest map[slot]attempt

@@ -11,8 +11,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// IDGenerator makes the IDs of spans: those of runs follow from what they run, so that attempts on several instances can link to each other; all
-// others are random. It implements sdk/trace.IDGenerator, and is safe for concurrent use.
+// IDGenerator makes the IDs of spans: those of runs follow from what they run, so that attempts on
+// several instances can link to each other; all others are random. It implements
+// sdk/trace.IDGenerator, and is safe for concurrent use.
 type IDGenerator struct{}
 
 // NewIDGenerator returns an IDGenerator, for sdk/trace.WithIDGenerator.
@@ -42,13 +43,13 @@ func newSpanID() (id trace.SpanID) {
 // identityKey is the key in the context from which the span of a run is started.
 type identityKey struct{}
 
-// identity is what the IDs of a run follow from.
+// identity is the source of a run's IDs.
 type identity struct {
 	group string
 	run   *singleworker.Run
 }
 
-// ids are those of an attempt at the run's tick.
+// ids are an attempt's at the run's tick.
 func (id identity) ids(attempt int) (traceID trace.TraceID, spanID trace.SpanID) {
 	r := id.run
 	hash := sha256.New()
@@ -79,7 +80,8 @@ func (id identity) ids(attempt int) (traceID trace.TraceID, spanID trace.SpanID)
 	return traceID, spanID
 }
 
-// before returns the span of the attempt before, if that follows from the span of this one: if the provider makes IDs with an IDGenerator.
+// before returns the span of the attempt before, if that follows from the span of this one: if the
+// provider makes IDs with an IDGenerator.
 func (id identity) before(span trace.SpanContext) (trace.SpanContext, bool) {
 	traceID, spanID := id.ids(id.run.Attempt)
 	if id.run.Attempt < 2 || span.TraceID() != traceID || span.SpanID() != spanID {

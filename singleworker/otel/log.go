@@ -7,8 +7,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler returns a handler that adds trace_id and span_id to records that are logged with the context of a span, and passes all
-// records to next. Of a logger with groups, they are in the innermost one.
+// LogHandler returns a handler that adds trace_id and span_id to records that are logged with the
+// context of a span, and passes all records to next. Of a logger with groups, they are in the
+// innermost one.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }

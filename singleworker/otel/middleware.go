@@ -15,7 +15,8 @@ import (
 
 // Options configures Middleware.
 type Options struct {
-	// ServerType is singleworker.Config.ServerType. Default: none, which is right while a provider sees one group alone.
+	// ServerType is singleworker.Config.ServerType. Default: none, which is right while a provider
+	// sees one group alone.
 	ServerType string
 	// TracerProvider makes the spans. Default: OpenTelemetry's global one.
 	TracerProvider trace.TracerProvider
@@ -24,7 +25,8 @@ type Options struct {
 // scope names what makes the spans.
 const scope = "github.com/swjobs/singleworker/singleworker/otel"
 
-// Middleware returns a singleworker.Config.Middleware that makes a span of each run, and passes it to the handler in its context.
+// Middleware returns a singleworker.Config.Middleware that makes a span of each run, and passes it
+// to the handler in its context.
 func Middleware(opts Options) func(singleworker.Handler) singleworker.Handler {
 	provider := opts.TracerProvider
 	if provider == nil {

@@ -47,7 +47,7 @@ func start(t *testing.T, c *swtest.Cluster, name string, job singleworker.Job, h
 	if err := errors.Join(m.Handle(job.Name, h), m.Schedule(job)); err != nil {
 		t.Fatal(err)
 	}
-	// What is in the context of Run is no parent of the runs.
+	// A span in the context of Run is no parent of the runs.
 	ctx, outer := sdktrace.NewTracerProvider().Tracer("test").Start(context.Background(), "outer")
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -181,7 +181,8 @@ func TestRetriesAreLinked(t *testing.T) {
 	}
 }
 
-// A run that another instance repeats links to the one that was interrupted, if IDs follow from what is run.
+// A run that another instance repeats links to the one that was interrupted, if IDs follow from
+// what is run.
 func TestRerunsElsewhereAreLinked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,8 @@ var (
 	ErrNoLog = errors.New("no transaction log")
 	// ErrNoGroup is returned when the log has nothing of the group.
 	ErrNoGroup = errors.New("the log has no such group")
-	// ErrCorrupt is returned for a file that is no ZooKeeper log, or that is damaged otherwise than by a crash.
+	// ErrCorrupt is returned for a file that is no ZooKeeper log, or that is damaged otherwise than by
+	// a crash.
 	ErrCorrupt = txnlog.ErrCorrupt
 	// ErrFile is returned for a file or a directory that cannot be opened, listed or read.
 	ErrFile = txnlog.ErrFile
@@ -28,19 +29,20 @@ var (
 
 // Options say what to audit.
 type Options struct {
-	// Dirs are the dataDir, and the dataLogDir if there is one, of a server; or of several servers of one ensemble, which fills
-	// gaps that one of them has. Their order does not matter.
+	// Dirs are the dataDir, and the dataLogDir if there is one, of a server; or of several servers of
+	// one ensemble, which fills gaps that one of them has. Their order does not matter.
 	Dirs []string
-	// ServerType is the group's, below Chroot, which is that of the connect string, such as "/apps", or empty.
+	// ServerType is the group's, below Chroot, which is that of the connect string, such as "/apps",
+	// or empty.
 	ServerType, Chroot string
-	// Since and Until bound what is judged, by the times in the log. Zero means no bound.
+	// Since and Until bound the judgment, by the times in the log. Zero means no bound.
 	Since, Until time.Time
 	// Progress, if set, is called now and then with how many of all bytes were read.
 	Progress func(done, total int64)
 }
 
-// Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt, ErrFile, the
-// cause of ctx.
+// Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt,
+// ErrFile, the cause of ctx.
 func Run(ctx context.Context, opts Options) (Report, error) {
 	if err := zkrec.CheckServerType(opts.ServerType); err != nil {
 		return Report{}, fmt.Errorf("server type %q: %w", opts.ServerType, err)
@@ -71,7 +73,8 @@ func newAuditor(opts Options, files evidence) *auditor {
 	return a
 }
 
-// run returns the report, unless it sees that transactions that were taken back came back: see back.
+// run returns the report, unless it sees that transactions that were taken back came back: see
+// back.
 func (a *auditor) run(ctx context.Context) (Report, error) {
 	progress := func(done int64) {
 		if a.opts.Progress != nil {
@@ -287,7 +290,7 @@ func (a *auditor) newLedger(whole bool) *ledger.Ledger {
 	})
 }
 
-// closeLedger adds up what was judged.
+// closeLedger adds up the judgments.
 func (a *auditor) closeLedger() {
 	if a.ledger == nil || a.muted {
 		return

@@ -124,8 +124,8 @@ func setsTo(version int32, zxid, session int64, second int, nodes ...zkrec.Node)
 
 var tree = zkrec.NewTree("apps/g")
 
-// story is what an instance a does with the job j: transactions 1 to 5 begin, and each further two are a run, from tick 10 on
-// every ten seconds.
+// story is the life of job j at instance a: transactions 1 to 5 begin, and each further two are a
+// run, from tick 10 on every ten seconds.
 func story(runs int) (txns []txn) {
 	spec := zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?"}}
 	txns = []txn{

@@ -8,32 +8,36 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 )
 
-// Report is the result of an audit. Its JSON names are a contract, as those of package admin are.
+// Report is the result of an audit. Its JSON names are a contract, as package admin's are.
 type Report struct {
 	Group string `json:"group"` // the path of the group's node
 	OK    bool   `json:"ok"`    // no violation was found, and ZooKeeper has lost nothing
 
 	First Point `json:"first"` // transaction that was judged
 	Last  Point `json:"last"`
-	// Baseline is the snapshot that the audit started from; empty if it began with an empty tree, or with what the log shows.
+	// Baseline is the snapshot that the audit started from; empty if it began with an empty tree, or
+	// with what the log shows.
 	Baseline string `json:"baseline,omitempty"`
-	// Whole is false if it was not known at first, or after a gap, what the tree held: then some writes were not judged.
+	// Whole is false if it was not known at first, or after a gap, what the tree held: then some
+	// writes were not judged.
 	Whole bool `json:"whole"`
 
 	Counts   Counts    `json:"counts"`
 	Promises []Promise `json:"promises"`
-	// Losses are where ZooKeeper continued without transactions that are in the log, up to MaxViolations. No rule is judged to be
-	// broken by that: the next write of a record is judged by the version of it that ZooKeeper had left.
+	// Losses are where ZooKeeper continued without transactions that are in the log, up to
+	// MaxViolations. No rule is judged to be broken by that: the next write of a record is judged by
+	// the version of it that ZooKeeper had left.
 	Losses []Loss `json:"losses"`
 	// Violations are the first that were found, up to MaxViolations, in order.
 	Violations []Violation `json:"violations"`
-	// Around has the transactions around the first violation that concern the same job, and instances that came and went.
+	// Around has the transactions around the first violation that concern the same job, and instances
+	// that came and went.
 	Around []Write  `json:"around"`
 	Notes  []string `json:"notes"` // what else there is to know: gaps, torn records, what could not be judged
 }
 
-// Loss is a number of transactions that the ensemble has lost. If the files are those of one server only, it may also be one
-// that the ensemble never had.
+// Loss is a number of transactions that the ensemble has lost. If the files are those of one server
+// only, it may also be one that the ensemble never had.
 type Loss struct {
 	First        Hex   `json:"first"`
 	Last         Hex   `json:"last"`
@@ -45,7 +49,8 @@ type Loss struct {
 // MaxViolations is how many violations a report has.
 const MaxViolations = 100
 
-// Hex is a zxid or a session ID. As text it is hexadecimal, as ZooKeeper prints it: JSON numbers lose digits.
+// Hex is a zxid or a session ID. As text it is hexadecimal, as ZooKeeper prints it: JSON numbers
+// lose digits.
 type Hex int64
 
 func (h Hex) String() string { return fmt.Sprintf("%#x", uint64(h)) }
@@ -110,7 +115,7 @@ type Write struct {
 	Data    string    `json:"data,omitempty"` // its beginning
 }
 
-// promises says what each rule promises.
+// promises describes each rule's promise.
 var promises = map[ledger.Rule]string{
 	ledger.Owner:    "every change of owner is legal",
 	ledger.Claim:    "no tick is claimed twice",

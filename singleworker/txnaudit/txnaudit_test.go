@@ -149,8 +149,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// A leader logs a transaction and dies before another server has it: the next leader's history is without it. A server
-// that has got a snapshot instead says nothing about it.
+// A leader logs a transaction and dies before another server has it: the next leader's history is
+// without it. A server that has got a snapshot instead says nothing about it.
 func TestTakenBack(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32 // the first zxid of the next leader is one more
@@ -172,7 +172,8 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
-// TestLost: a leader works without a claim, as the versions of its writes show. That breaks no promise of the group's.
+// TestLost: a leader works without a claim, as the versions of its writes show. That breaks no
+// promise of the group's.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32
