@@ -237,7 +237,7 @@ func (e *edit) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if written := stats[0].Mtime; len(stats) == len(ops) { // of both nodes
+	if written := stats[0].Mtime; !written.IsZero() { // otherwise the node was made
 		e.spec = spec.WrittenAt(written).With(spec.Switch.WrittenAt(written))
 	}
 	if !bytes.Equal(record, old.Encode()) {

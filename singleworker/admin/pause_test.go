@@ -168,8 +168,9 @@ func TestPauseOfAJobMadeManually(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Root()))
 		w.multi(zkcreate(w.c.tree.Job("job"), []byte("@hourly")))
-		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host"}); err != nil {
-			t.Fatal(err)
+		result, err := w.c.Pause(w.Context(), "job", PauseOptions{By: "alice@host"})
+		if err != nil || result.Outcome != OutcomePaused || !result.Pause.Since.Equal(noon) {
+			t.Errorf("paused: %+v, %v; want it since now", result, err)
 		}
 		w.wantSwitch(`{"schema":1,"paused":{"by":"alice@host"}}`)
 		if got := w.get("job"); got.Paused == nil || got.Paused.By != "alice@host" {
