@@ -159,8 +159,8 @@ func (s *session) event(ev zk.Event) {
 		report(Event{Kind: Disconnected})
 	case ev.State == zk.StateExpired:
 		s.expired.Store(true)
-		s.end()
 		report(Event{Kind: Expired})
+		s.end() // afterwards: another goroutine closes the session then, and tells the end of its watches
 	}
 }
 
