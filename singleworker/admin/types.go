@@ -47,8 +47,8 @@ type JobStatus struct {
 	// Complete is the tick up to which all shards of the job have finished all
 	// ticks; zero if there is no such tick yet, or the job has no shards.
 	Complete time.Time `json:"complete_through,omitzero"`
-	// Version counts the changes of the job's record since it was created,
-	// from 0: its ZooKeeper data version.
+	// Version counts the changes of the job's record since it was created, from 0: its ZooKeeper
+	// data version. A pause is another record, and leaves it as it is.
 	Version int32 `json:"version"`
 	// Declared means that the job is as declared in an application's code
 	// (Manager.Schedule), without an operator's change.
