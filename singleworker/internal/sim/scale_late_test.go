@@ -46,8 +46,8 @@ func TestOverloadedStart(t *testing.T) {
 			}
 			took := g.awaitBalance("start")
 			balanced := g.c.Server.Zxid()
-			if n, most := g.ownerRecords(0), 2*g.jobs; n > most || took > time.Minute {
-				t.Errorf("%s, seed %d: balanced after %v and %d changes of owner records, want a minute and %d at most", g.size, seed, took, n, most)
+			if n, most := g.ownerRecords(0), 3*g.jobs; n > most || took > 90*time.Second {
+				t.Errorf("%s, seed %d: balanced after %v and %d changes of owner records, want 90 s and %d at most", g.size, seed, took, n, most)
 			}
 			time.Sleep(time.Minute)
 			if n := g.ownerRecords(balanced); n > 0 {
