@@ -124,6 +124,43 @@ func TestHeartbeatOfAnotherIsNotOurs(t *testing.T) {
 	})
 }
 
+// A heartbeat beside the owner's that may not be read, or cannot be deleted, keeps nobody from the slot of an owner that sends
+// none any more. Whether it sends none is not known if its own may not be read.
+func TestStrayHeartbeatKeepsNobodyFromTheSlot(t *testing.T) {
+	t.Parallel()
+	deny := func(g *roomtest.Group, sid string) {
+		g.Server.ControlKeep(zkdev.OpGetData, func(r *zkdev.Request) zkdev.Action {
+			if r.Client == "a" && r.Path == g.Tree.Heartbeat("job", sid) {
+				return zkdev.Refuse(zkdev.NoAuth)
+			}
+			return zkdev.Pass()
+		})
+	}
+	for what, test := range map[string]struct {
+		spoil func(g *roomtest.Group)
+		want  string
+	}{
+		"denied":             {func(g *roomtest.Group) { deny(g, "stray") }, "a"},
+		"with a node below":  {func(g *roomtest.Group) { g.Create(g.Tree.Heartbeat("job", "stray")+"/x", "") }, "a"},
+		"the owner's denied": {func(g *roomtest.Group) { deny(g, "dead") }, "dead"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			roomtest.InGroup(t, func(g *roomtest.Group) {
+				g.Submit("job")
+				g.Set(g.Tree.Alive("job"), zkrec.Owner{SID: "dead", Incarnation: "dead-1"}.Encode())
+				for _, sid := range []string{"dead", "stray"} {
+					g.Create(g.Tree.Heartbeat("job", sid), "0")
+				}
+				test.spoil(g)
+				a := start(g, member.Config{ID: "a"})
+				roomtest.Pass(3 * roomtest.SessionTimeout)
+				wantOwner(g, a, test.want)
+			})
+		})
+	}
+}
+
 // A group that may not be read is asked for again after a pause.
 func TestGroupThatMayNotBeRead(t *testing.T) {
 	t.Parallel()

@@ -234,6 +234,10 @@ func (r *reading) takeBeat(sid string, read zkconn.ReadResult) {
 	switch {
 	case errors.Is(read.Err, zkconn.ErrNoNode):
 		return
+	case errors.Is(read.Err, zkconn.ErrDenied) && sid != r.rec.Owner.SID:
+		// Not the owner's, so nothing depends on when it was written. It is deleted as it is.
+		r.rec.Beats = append(r.rec.Beats, lease.Beat{SID: sid, Version: zkconn.AnyVersion})
+		return
 	case read.Err != nil:
 		r.fail(read.Err)
 		return

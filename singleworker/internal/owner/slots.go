@@ -18,7 +18,16 @@ func (o *Owner) take(a lease.Take) {
 		o.relieve(a)
 		return
 	}
-	o.loop.Write(session.Claims, o.takeOps(a), func(r session.Result) { o.taken(a, r) })
+	o.loop.Write(session.Claims, o.takeOps(a), func(r session.Result) {
+		if left := r.Refused - 1; errors.Is(r.Err, zkconn.ErrNotEmpty) && left >= 0 && left < len(a.Remove) {
+			// Someone created a node below that heartbeat, which stays. Whoever it is of claims nothing
+			// by it, for the owner record names another.
+			a.Remove = slices.Delete(slices.Clone(a.Remove), left, left+1)
+			o.take(a)
+			return
+		}
+		o.taken(a, r)
+	})
 }
 
 // takeOps makes this incarnation the owner; the first of them sets the owner record.

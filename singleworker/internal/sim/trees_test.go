@@ -228,7 +228,7 @@ func (h *hostileTree) data() []byte {
 // object is like a record, with values of any type.
 func (h *hostileTree) object(depth int) map[string]any {
 	keys := []string{
-		"schema", "schedule", "time_zone", "handler", "shards", "shard_params", "layout", "paused", "since", "until", "former", "args",
+		"schema", "schedule", "time_zone", "handler", "shards", "shard_params", "layout", "paused", "opened", "over", "for", "since", "until", "former", "args",
 		"payload", "timeout", "misfire", "overlap", "interrupted", "max_attempts", "labels", "canceled", "declared", "sid", "incarnation", "offer",
 		"watermark", "tick", "run_id", "token", "attempt", "state", "started", "ended", "next_attempt", "next_attempt_at", "busy_since", "entries",
 		"count", "to", "kind", "at", "by", "reason", "mode", "host", "pid", "weight", "max_slots", "session_timeout", "owned", "standby", "alarm_after",
