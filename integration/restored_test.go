@@ -185,7 +185,7 @@ func testReplacedData(t *testing.T, exporter string, emptied bool) {
 	c.submitJob(job.Job{
 		Name: "new", Schedule: "@manually", Handler: fails, Notify: map[string][]job.NotifyKind{"hook": {job.NotifyFailed}},
 	}, admin.SubmitOptions{})
-	_, err := c.admin.Trigger(t.Context(), "new", admin.TriggerOptions{})
+	_, err := c.admin.Trigger(t.Context(), "new", admin.TriggerOptions{WaitForHandler: true})
 	c.must(err)
 	c.awaitTold(h, notify.Failed, "new")
 	c.says(watch, `"job":"new"`)
