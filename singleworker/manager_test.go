@@ -15,8 +15,8 @@ import (
 
 func idle(context.Context, *Run) error { return nil }
 
-// wantConfigError expects an *invalid.FieldError for a field, with the given text.
-func wantConfigError(t *testing.T, err error, field, want string) {
+// wantInvalid expects an *invalid.FieldError for a field, with the given text.
+func wantInvalid(t *testing.T, err error, field, want string) {
 	t.Helper()
 	var refused *invalid.FieldError
 	if !errors.As(err, &refused) || refused.Field != field || !strings.HasPrefix(err.Error(), want) {
@@ -44,7 +44,7 @@ func TestHandleRefuses(t *testing.T) {
 		{"a/b", idle, `handler "a/b": contains '/'`},
 		{"_x", idle, `handler "_x": begins with "_", which is reserved`},
 	} {
-		wantConfigError(t, m.Handle(row.name, row.handler), "handler", row.want)
+		wantInvalid(t, m.Handle(row.name, row.handler), "handler", row.want)
 	}
 	if err := m.Handle("other", idle); err != nil {
 		t.Errorf("after it was refused once: %v, want it registered", err)
@@ -72,8 +72,8 @@ func TestMiddleware(t *testing.T) {
 	if err := m.Handle("daily", func(_ context.Context, run *Run) error { got = run.Job; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	wantConfigError(t, m.Handle("second", idle), "handler", `handler "second": has no function: Config.Middleware returned nil`)
-	wantConfigError(t, m.Handle("third", nil), "handler", `handler "third": has no function`)
+	wantInvalid(t, m.Handle("second", idle), "handler", `handler "second": has no function: Config.Middleware returned nil`)
+	wantInvalid(t, m.Handle("third", nil), "handler", `handler "third": has no function`)
 	if err := m.handlers.of("daily")(t.Context(), &Run{Job: "daily"}); err != nil || got != "daily wrapped" || wrapped != 2 {
 		t.Errorf("the handler got %q, %v; %d were wrapped, want 2", got, err, wrapped)
 	}
@@ -112,7 +112,7 @@ func TestScheduleRefuses(t *testing.T) {
 		{Job{Name: "j", Schedule: "0 0 0 31 2 ?"}, "Schedule", `job.Schedule "0 0 0 31 2 ?": schedule`},
 		{Job{Name: "j", Schedule: "@daily", Args: large}, "Args", `job.Args "655`},
 	} {
-		wantConfigError(t, m.Schedule(row.job), row.field, row.want)
+		wantInvalid(t, m.Schedule(row.job), row.field, row.want)
 	}
 
 	var where *cronexpr.Error
@@ -134,7 +134,7 @@ func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 		}
 		err = m.Schedule(Job{Name: "j", Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", size)}})
 		if err != nil {
-			wantConfigError(t, err, "Args", `job.Args "65`)
+			wantInvalid(t, err, "Args", `job.Args "65`)
 			return
 		}
 		spec := m.jobs["j"]

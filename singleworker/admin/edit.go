@@ -209,8 +209,8 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	e.version = read.stat.Version
 	record, switched := spec.Encode(), spec.Switch.Encode()
-	var ops []zkconn.Op
-	if !bytes.Equal(record, old.Encode()) {
+	rewritten, ops := !bytes.Equal(record, old.Encode()), []zkconn.Op(nil)
+	if rewritten {
 		ops = append(ops, zkconn.SetOp(e.client.tree.Job(e.name), record, read.stat.Version))
 	}
 	if !bytes.Equal(switched, old.Switch.Encode()) {
@@ -222,7 +222,7 @@ func (e *edit) once(ctx context.Context) error {
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	e.spec, e.before, e.changed = spec.WrittenAt(e.now).With(spec.Switch.WrittenAt(e.now)), old.Job.WithDefaults(), len(ops) > 0
+	e.spec, e.before, e.changed = writtenAt(spec, e.now), old.Job.WithDefaults(), len(ops) > 0
 	if e.counts && !e.wrote {
 		was, err := e.client.reading(ctx, e.name, false)
 		if err != nil {
@@ -238,9 +238,9 @@ func (e *edit) once(ctx context.Context) error {
 		return err
 	}
 	if written := stats[0].Mtime; !written.IsZero() { // otherwise the node was made
-		e.spec = spec.WrittenAt(written).With(spec.Switch.WrittenAt(written))
+		e.spec = writtenAt(spec, written)
 	}
-	if !bytes.Equal(record, old.Encode()) {
+	if rewritten {
 		e.version = stats[0].Version
 	}
 	return nil

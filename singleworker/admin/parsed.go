@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -38,7 +39,7 @@ func (n node) turned() (zkrec.Switch, error) {
 	return turned.WrittenAt(n.stat.Mtime), nil
 }
 
-// parsed is a spec with its switch and its schedule, or the error of parsing it. A *invalid.FieldError
+// parsed is a spec with its switch and its schedule, or the error of parsing it. An *invalid.FieldError
 // means that the record can be read, but the job can never run.
 type parsed struct {
 	spec      zkrec.Spec
@@ -51,6 +52,11 @@ type parsed struct {
 // isUnreadable reports whether the spec cannot be read, also by who would change it.
 func (of parsed) isUnreadable() bool {
 	return of.err != nil && !errors.As(of.err, new(*invalid.FieldError))
+}
+
+// writtenAt is a spec with its switch as both are read when they were written at that time.
+func writtenAt(spec zkrec.Spec, at time.Time) zkrec.Spec {
+	return spec.WrittenAt(at).With(spec.Switch.WrittenAt(at))
 }
 
 // parse reads the spec and the switch.

@@ -46,7 +46,7 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
 	}
 	s.done.Job = s.spec.Job.WithDefaults()
-	s.done.NextRun = nextOf(s.spec.WrittenAt(s.now).With(s.spec.Switch.WrittenAt(s.now)), c.clock.now().now)
+	s.done.NextRun = nextOf(writtenAt(s.spec, s.now), c.clock.now().now)
 	return s.done, nil
 }
 

@@ -1,12 +1,13 @@
-// Package invalid has the error of a value that is not allowed where it stands. All packages of singleworker return it, of a job, a
-// configuration, and the options of a call.
+// Package invalid has the error of a value that is not allowed where it stands. All packages of
+// singleworker return it, of a job, a configuration, and the options of a call.
 package invalid
 
 import "fmt"
 
 // FieldError says which field has a value that is not allowed, and why. Nothing was done.
 type FieldError struct {
-	// Of is what the field belongs to, such as "job" or "latch.Config". It is empty for an option or an argument of the call.
+	// Of names the field's owner, such as "job" or "latch.Config". It is empty for an option or an
+	// argument of the call.
 	Of string
 	// Field is its name in Go, such as "TimeZone" or "Rules[2].To". In JSON that is wrong it is the name there.
 	Field string

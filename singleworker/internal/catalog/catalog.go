@@ -90,18 +90,16 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
-	Version  ticks.Version
-	Created  int64      // the transaction that has created the job
-	Eligible bool       // this instance can run it, and may
-	Ticks    *ticks.Job // Spec parsed; nil unless it is valid
-	Written  int64      // when the spec was last written, or its pause, on ZooKeeper's clock, in Unix milliseconds
-	Slots    []string   // of the active layout, whose nodes exist
-	Schema   int        // of the spec, also of one that cannot be read because it is of a newer version
+	Eligible bool        // this instance can run it, and may
+	Ticks    *ticks.Job  // Spec parsed; nil unless it is valid
+	Written  int64       // when the spec was last written, or its pause, on ZooKeeper's clock, in Unix milliseconds
+	Slots    []string    // of the active layout, whose nodes exist
+	Schema   int         // of the spec, also of one that cannot be read because it is of a newer version
 
 	agenda.Entry
+	stamp // of what was read; zero: nothing was
 
 	looked       bool              // it was read, or it is known why that cannot be
-	stamp        stamp             // of the spec and the switch; zero: they were not read
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
 	isRegistered bool              // this instance is; see registered
@@ -357,8 +355,7 @@ func (c *Catalog) refreshed(j *Job, v view) {
 	if changed {
 		j.stripped = false
 	}
-	j.stamp = v.stamp
-	j.Version, j.Created, j.Written = v.stamp.version, v.stamp.created, v.written()
+	j.stamp, j.Written = v.stamp, v.written()
 	err := errors.Join(v.specErr, v.ticksErr)
 	if changed = changed || (err == nil) != j.Valid(); changed {
 		c.setSpec(j, v.spec, v.ticks, err)

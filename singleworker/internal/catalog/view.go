@@ -30,16 +30,17 @@ type view struct {
 // stamp tells readings of a job's spec and switch apart. A server that was restored from a backup, or emptied, counts transactions
 // and versions again: only the times at which the nodes were written tell two of the same numbers apart.
 type stamp struct {
-	created      int64
-	version      ticks.Version
-	spec, turned int64 // when the spec and the switch were written, by ZooKeeper's time, in Unix milliseconds
+	Created int64 // the transaction that has created the job
+	Version ticks.Version
+
+	specAt, turnedAt int64 // when the spec and the switch were written, by ZooKeeper's time, in Unix milliseconds
 }
 
 // stampOf is that of a reading. A job that lacks its register node, which is to be created, has the stamp of one that was just made.
 func stampOf(spec, register zkconn.ReadResult) stamp {
-	of := stamp{created: spec.Stat.Czxid, version: ticks.Version{Spec: spec.Stat.Version}, spec: spec.Stat.Mtime.UnixMilli()}
+	of := stamp{Created: spec.Stat.Czxid, Version: ticks.Version{Spec: spec.Stat.Version}, specAt: spec.Stat.Mtime.UnixMilli()}
 	if register.Err == nil {
-		of.version.Switch, of.turned = register.Stat.Version, register.Stat.Mtime.UnixMilli()
+		of.Version.Switch, of.turnedAt = register.Stat.Version, register.Stat.Mtime.UnixMilli()
 	}
 	return of
 }
@@ -132,7 +133,7 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 	if v.specErr != nil {
 		return
 	}
-	if parsed, err := ticks.JobOf(v.spec, v.stamp.version); err != nil {
+	if parsed, err := ticks.JobOf(v.spec, v.stamp.Version); err != nil {
 		v.ticksErr = err
 	} else {
 		v.ticks = &parsed
@@ -142,9 +143,9 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 // written is when the spec was last written, or the switch if anything depends on when it was.
 func (v *view) written() int64 {
 	if v.spec.Switch.Paused == nil {
-		return v.stamp.spec
+		return v.stamp.specAt
 	}
-	return max(v.stamp.spec, v.stamp.turned)
+	return max(v.stamp.specAt, v.stamp.turnedAt)
 }
 
 // schemaOf is the schema of a spec, also of one that cannot be read because of it.

@@ -8,9 +8,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Switch is the data of a job's register node: what operators do with a job without changing what it is. It is not part
-// of the spec because a node has one access list: who may pause a job need not be able to have it run something else. Claims check its version as
-// they check the spec's.
+// Switch is the data of a job's register node. It has everything that operators do with a job without
+// changing the job itself. It is not part of the spec because a node has one access list: who may pause
+// a job need not be able to have it run something else. Claims check its version as they check the
+// spec's.
 type Switch struct {
 	Schema int    `json:"schema"`
 	Paused *Pause `json:"paused,omitempty"`
