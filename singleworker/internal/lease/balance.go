@@ -122,8 +122,9 @@ func (m *Machine) newRound(loads *tally) *round {
 			continue
 		}
 		h := s.mine
-		// Our slots count if they can be offered now, those of others always.
-		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{})) {
+		// Our slots count if they can be offered now, those of others always, also what was offered to them: those who do not have it yet
+		// give as much as those who have. Otherwise each instance that takes what it was offered among the first gives enough for all.
+		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{}) && s.rec.Offer == "") {
 			continue
 		}
 		r.all.slots[k] = append(r.all.slots[k], s)

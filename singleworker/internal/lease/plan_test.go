@@ -441,6 +441,27 @@ func TestHungPeer(t *testing.T) {
 	}
 }
 
+// TestSlotsOnOfferWillBeGiven: an instance that has not taken yet what it was offered will give from it as the others do, who therefore
+// give no more than their part. In a group that starts under load each of them gave enough for all.
+func TestSlotsOnOfferWillBeGiven(t *testing.T) {
+	t.Parallel()
+	c := newCompany(12)
+	c.join("a", 0)
+	c.settle(2)
+	c.onOffer = func(_ lease.Slot, _, to string) {
+		if to == "b" {
+			c.hung = "b"
+		}
+	}
+	c.join("b", 0)
+	c.settle(0)
+	c.join("c", 0)
+	c.settle(0)
+	if got, want := c.counts(), "a=4 b=0 c=2 free=6"; got != want {
+		t.Errorf("before b takes its 6: %s, want %s", got, want)
+	}
+}
+
 // TestOfferThatStood: an instance is offered nothing more when it has left an offer standing for half a sync period, also if two
 // changes followed at once, and who made the first of them is not known.
 func TestOfferThatStood(t *testing.T) {
