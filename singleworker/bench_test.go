@@ -23,7 +23,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// serves is the environment variable that makes a process of this package's tests a server: benchmarks measure their own process.
+// serves is the environment variable that makes a process of this package's tests a server:
+// benchmarks measure their own process.
 const serves = "SINGLEWORKER_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
@@ -70,9 +71,10 @@ func serve(b *testing.B) string {
 	return strings.TrimSpace(addr)
 }
 
-// BenchmarkTicks is what a tick costs the instances of a group of 1,000 jobs, each due every second, with the production code from gocron's
-// alarm to the recorded result. An operation is a tick; the server's part is not included. It runs in real time: -benchtime 20000x takes
-// 20 seconds.
+// BenchmarkTicks is what a tick costs the instances of a group of 1,000 jobs, each due every
+// second, with the production code from gocron's alarm to the recorded result. An operation is a
+// tick; the server's part is not included. It runs in real time: -benchtime 20000x takes 20
+// seconds.
 func BenchmarkTicks(b *testing.B) {
 	for _, instances := range []int{1, 3} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
@@ -88,8 +90,8 @@ func BenchmarkTicks(b *testing.B) {
 	}
 }
 
-// BenchmarkBurst is what it costs an instance that owns 10,000 jobs that all of them are due at once. An operation is a tick. Late is when
-// the last of them begins.
+// BenchmarkBurst is what it costs an instance that owns 10,000 jobs that all of them are due at
+// once. An operation is a tick. Late is when the last of them begins.
 func BenchmarkBurst(b *testing.B) {
 	const jobs, bursts, period = 10_000, 5, 4 * time.Second
 	g := begin(b, 1, jobs, "0/4 * * * * ?")

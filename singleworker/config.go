@@ -76,10 +76,11 @@ type Config struct {
 	// SessionTimeout if that is less; at least 50 ms, at most SessionTimeout. A
 	// shorter session granted by the server is the limit as well.
 	SyncPeriod time.Duration
-	// HeartbeatPeriod is how often, at least, the timestamp of a job of which no run is in progress is written to its heartbeat. While one
-	// is, that is four times per session timeout, and so is the instance's own sign of life, which tells whether it hangs.
-	// Processes of the published sample go by the timestamp alone: where they share the tree, a fifth of their limit is
-	// short enough. Default 1 min, at least 50 ms.
+	// HeartbeatPeriod is how often, at least, the timestamp of a job of which no run is in progress is
+	// written to its heartbeat. While one is, that is four times per session timeout, and so is the
+	// instance's own sign of life, which tells whether it hangs. Processes of the published sample go
+	// by the timestamp alone: where they share the tree, a fifth of their limit is short enough.
+	// Default 1 min, at least 50 ms.
 	HeartbeatPeriod time.Duration
 	// ClaimGrace is how long the owner of a job of which no run is open may leave a
 	// due run unclaimed, before this instance takes the job over and runs it: the owner may have
@@ -87,16 +88,19 @@ type Config struct {
 	// overloaded. Default 250 ms, at least 50 ms; NoTakeovers leaves a job to its owner for as long
 	// as the session and the heartbeats of that last.
 	ClaimGrace time.Duration
-	// HistorySize is how many entries of what became of its ticks ZooKeeper keeps at least of each job, or shard, that this instance
-	// runs. It keeps fewer if they would take more than 64 KiB because their errors are long. Up to a fifth of them are written with each
-	// result, at some 60 bytes each: more make it more expensive, and give a run log (package runlog) more time to be away. Default 20, which is
-	// the minimum, at most 200. Equal on all instances: one that keeps fewer removes what others have kept.
+	// HistorySize is how many entries of what became of its ticks ZooKeeper keeps at least of each
+	// job, or shard, that this instance runs. It keeps fewer if they would take more than 64 KiB
+	// because their errors are long. Up to a fifth of them are written with each result, at some 60
+	// bytes each: more make it more expensive, and give a run log (package runlog) more time to be
+	// away. Default 20, which is the minimum, at most 200. Equal on all instances: one that keeps
+	// fewer removes what others have kept.
 	HistorySize int
-	// MaxClockOffset is how far this instance's wall clock may differ from ZooKeeper's, which the instance estimates from the
-	// answers to its writes. Beyond that, it hands over its jobs and claims no tick until the clock is right again: see
-	// Hooks.OnClock. It never accounts for a tick that is further ahead of ZooKeeper's time than that. If no
-	// instance's clock agrees with ZooKeeper's, and those of most agree with each other, ZooKeeper's is the wrong one, and
-	// they go by theirs. Default 30 s, at least 1 s; NoClockLimit leaves every clock as it is.
+	// MaxClockOffset is how far this instance's wall clock may differ from ZooKeeper's, which the
+	// instance estimates from the answers to its writes. Beyond that, it hands over its jobs and
+	// claims no tick until the clock is right again: see Hooks.OnClock. It never accounts for a tick
+	// that is further ahead of ZooKeeper's time than that. If no instance's clock agrees with
+	// ZooKeeper's, and those of most agree with each other, ZooKeeper's is the wrong one, and they go
+	// by theirs. Default 30 s, at least 1 s; NoClockLimit leaves every clock as it is.
 	MaxClockOffset time.Duration
 	// StopGrace is how long running handlers may continue after Run's context is
 	// done before their contexts are canceled. Default 30 s; NoGrace cancels
@@ -130,11 +134,11 @@ type Config struct {
 	// run. Default 1, at most 1000.
 	Weight int
 
-	// Labels say what this instance is, or has, for jobs that require it (Job.Require): {"zone": "a"}. At most 16,
-	// with the rules of Job.Labels. Default: none.
+	// Labels say what this instance is, or has, for jobs that require it (Job.Require): {"zone": "a"}.
+	// At most 16, with the rules of Job.Labels. Default: none.
 	Labels map[string]string
-	// Address is where people reach this instance, such as the URL of its pages: up to 255 bytes of printable text,
-	// which swctl instances show shows. Default: none.
+	// Address is where people reach this instance, such as the URL of its pages: up to 255 bytes of
+	// printable text, which swctl instances show shows. Default: none.
 	Address string
 
 	// Logger receives the instance's log, and what handlers write to Run.Logger.
@@ -142,9 +146,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are called on events of this instance's jobs.
 	Hooks Hooks
-	// Middleware wraps each handler once, when it is registered, and is called by Manager.Handle: for traces, say, or what every
-	// handler needs in its context. What it returns has the duties of a handler; its error is that of the run. To use several, call
-	// one with what the other returns. Default: none.
+	// Middleware wraps each handler once, when it is registered, and is called by Manager.Handle: for
+	// traces, say, or what every handler needs in its context. What it returns has the duties of a
+	// handler; its error is that of the run. To use several, call one with what the other returns.
+	// Default: none.
 	Middleware func(next Handler) Handler
 }
 

@@ -11,11 +11,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// keepCounts is how long the counts of a job are kept when this instance has nothing more to do with it, so that those who read them
-// now and then see the last ones.
+// keepCounts is how long the counts of a job are kept when this instance has nothing more to do
+// with it, so that those who read them now and then see the last ones.
 const keepCounts = time.Hour
 
-// counts is what Stats is made of. Its methods are called for each event, from several goroutines, so they only count.
+// counts is what Stats is made of. Its methods are called for each event, from several goroutines,
+// so they only count.
 type counts struct {
 	mu    sync.Mutex
 	stats Stats
@@ -32,7 +33,8 @@ type jobCounts struct {
 	more           *JobStats // nil until there is something to count but acquired
 }
 
-// origin counts the first key of Counts.Acquired that a job has. Most have no other, and a map is eight times as large.
+// origin counts the first key of Counts.Acquired that a job has. Most have no other, and a map is
+// eight times as large.
 type origin struct {
 	name  string
 	count uint64

@@ -29,7 +29,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// Jobs are forgotten an hour after this instance has had to do with them, and what all jobs have in common is not.
+// Jobs are forgotten an hour after this instance has had to do with them, and what all jobs have in
+// common is not.
 func TestJobsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +69,8 @@ func TestAcquiredInSeveralWays(t *testing.T) {
 	}
 }
 
-// A snapshot is the caller's: what is counted later, or changed in it, is not seen on the other side.
+// A snapshot is the caller's: what is counted later, or changed in it, is not seen on the other
+// side.
 func TestStatsAreACopy(t *testing.T) {
 	t.Parallel()
 	c := newCounts()
@@ -106,7 +108,8 @@ func TestStatsAreACopy(t *testing.T) {
 	}
 }
 
-// An instance that owns 10,000 idle jobs keeps some 2 MB of counts. Not parallel: it looks at all that is allocated.
+// An instance that owns 10,000 idle jobs keeps some 2 MB of counts. Not parallel: it looks at all
+// that is allocated.
 //
 //nolint:paralleltest // see above
 func TestCountsOfIdleJobsAreSmall(t *testing.T) {

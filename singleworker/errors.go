@@ -28,13 +28,13 @@ var (
 	ErrTimeout = runner.ErrTimeout
 	// ErrStopped means that an operator stopped the run.
 	ErrStopped = runner.ErrStopped
-	// ErrMoved means that the job always runs (@always), and moves to another instance, or was changed. It runs
-	// again as soon as this run has ended.
+	// ErrMoved means that the job always runs (@always), and moves to another instance, or was
+	// changed. It runs again as soon as this run has ended.
 	ErrMoved = runner.ErrMoved
 )
 
-// ErrRefuseTick is what the handler of Job.BeforeTick returns, as it is or wrapped, to refuse a tick: no shard runs it, and it is
-// not retried. The history has the text of the error.
+// ErrRefuseTick is what the handler of Job.BeforeTick returns, as it is or wrapped, to refuse a
+// tick: no shard runs it, and it is not retried. The history has the text of the error.
 var ErrRefuseTick = runner.ErrRefused
 
 // Errors of Manager.Run.
@@ -62,18 +62,19 @@ var (
 var (
 	// ErrNewerVersion is returned if a newer Config.Version decides on the job.
 	ErrNewerVersion = member.ErrNewer
-	// ErrFull is returned if the names of the group's jobs have nearly 8 MiB. It is admin.ErrFull, too.
+	// ErrFull is returned if the names of the group's jobs have nearly 8 MiB. It is admin.ErrFull,
+	// too.
 	ErrFull = listing.ErrFull
-	// ErrUnavailable is returned if no ZooKeeper server answered before the context was done. The job may have been
-	// declared nevertheless. It is admin.ErrUnavailable, too.
+	// ErrUnavailable is returned if no ZooKeeper server answered before the context was done. The job
+	// may have been declared nevertheless. It is admin.ErrUnavailable, too.
 	ErrUnavailable = zkconn.ErrUnavailable
 )
 
 // ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("singleworker: manager already started")
 
-// ErrNotRunning is returned by the methods of a Manager that need a running one, and by those of the admin.Client
-// on it, before Run was called and after it has ended.
+// ErrNotRunning is returned by the methods of a Manager that need a running one, and by those of
+// the admin.Client on it, before Run was called and after it has ended.
 var ErrNotRunning = errors.New("singleworker: manager not running")
 
 // StuckError is returned by Run if handlers have not returned 5 s after their

@@ -42,7 +42,8 @@ func Example() { //nolint:testableexamples // see above
 	}
 }
 
-// A handler plans a job for later, and another one cancels it. It is compiled but not run, as above.
+// A handler plans a job for later, and another one cancels it. It is compiled but not run, as
+// above.
 func ExampleManager_ScheduleContext() { //nolint:testableexamples // see above
 	m, err := singleworker.New(singleworker.Config{Servers: "127.0.0.1:2181", ServerType: "billing"})
 	if err != nil {

@@ -93,8 +93,8 @@ func (h Health) Live() error {
 }
 
 // Ready returns nil, or why the instance cannot take jobs now: it is not connected, not part of its
-// group yet, has not read the jobs, or is draining, drained, disabled, stopping, or not alive. An instance that stands
-// by in latch mode is ready: it can lead.
+// group yet, has not read the jobs, or is draining, drained, disabled, stopping, or not alive. An
+// instance that stands by in latch mode is ready: it can lead.
 func (h Health) Ready() error {
 	if err := h.Live(); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (h Health) Ready() error {
 }
 
 // Ready waits until the instance is part of its group and has read the jobs, and returns nil. It
-// may be called before Run, and waits for that, too. If ctx is done first, it returns an error with the
-// cause of ctx and the reason; if Run has ended, ErrNotRunning. An operator's order to own nothing does not
-// keep it waiting; Health().Ready() looks at that, too.
+// may be called before Run, and waits for that, too. If ctx is done first, it returns an error with
+// the cause of ctx and the reason; if Run has ended, ErrNotRunning. An operator's order to own
+// nothing does not keep it waiting; Health().Ready() looks at that, too.
 func (m *Manager) Ready(ctx context.Context) error {
 	err := m.awaitReady(ctx)
 	if err == nil || errors.Is(err, ErrNotRunning) {

@@ -30,9 +30,10 @@ type Hooks struct {
 	// result was recorded, or could not be. If the lease ended during the claim, the
 	// handler was not called.
 	OnRunEnd func(RunResult)
-	// OnRunHung is called once for a run of this instance that takes so long that it seems to hang: when "swctl list" and
-	// admin.JobStatus begin to say so, see admin.Hung and Job.HungAfter. Nothing ends the run; OnRunEnd is called if it
-	// ends. A run that hangs together with its process tells nobody here: package notify does.
+	// OnRunHung is called once for a run of this instance that takes so long that it seems to hang:
+	// when "swctl list" and admin.JobStatus begin to say so, see admin.Hung and Job.HungAfter. Nothing
+	// ends the run; OnRunEnd is called if it ends. A run that hangs together with its process tells
+	// nobody here: package notify does.
 	OnRunHung func(HungRun)
 	// OnRecorded is called when an entry was written to the history of a job that
 	// this instance owns. ZooKeeper keeps the last 20 entries; store them
@@ -64,8 +65,8 @@ type Hooks struct {
 	// cause is one of the errors of package latch: latch.ErrSuspended, say, or latch.ErrStopped if
 	// the instance stops or is drained. After a short break the next term follows, and the jobs stay.
 	OnLeadershipLost func(l Leadership, cause error)
-	// OnClock is called when this instance's wall clock is found to differ from ZooKeeper's by more than
-	// Config.MaxClockOffset, and when it is right again.
+	// OnClock is called when this instance's wall clock is found to differ from ZooKeeper's by more
+	// than Config.MaxClockOffset, and when it is right again.
 	OnClock func(Clock)
 }
 
@@ -113,7 +114,8 @@ func bothLost[T any](first, second func(T, error)) func(T, error) {
 type Missed struct {
 	Job   string
 	Shard Shard // that missed it
-	// InstanceID is that of the instance that missed it, of a job that runs on every instance; "" of any other.
+	// InstanceID is that of the instance that missed it, of a job that runs on every instance; "" of
+	// any other.
 	InstanceID string
 	// Tick is the scheduled time, in the local zone. For a job with an unreadable record, whose missed
 	// ticks are unknown, it is when the record was written.

@@ -114,16 +114,15 @@ func (m *Manager) Schedule(j Job) error { return m.ScheduleContext(context.Backg
 // the job; if ctx is done first, the error wraps ErrUnavailable or the cause
 // of ctx, and the job may have been declared nevertheless.
 //
-// A job that does not exist is created. If it does, a new declaration replaces an older one; an operator's change stays until the
-// declaration differs from the one that the operator changed. If instances
-// declare a job differently, the one with the newer Config.Version wins: an
-// instance leaves a job alone that a newer version has declared, or that a live
-// instance of a newer version has the handler of. Of the same version, or without
-// versions, the most recently started one wins. A job that is no
-// longer declared stays until it is canceled; a canceled job is recreated at the
-// next start of an instance that declares it. Any instance of the group with the
-// handler may run the job. A declaration on a running Manager is not repeated by it
-// when someone deletes the group's records.
+// A job that does not exist is created. If it does, a new declaration replaces an older one; an
+// operator's change stays until the declaration differs from the one that the operator changed. If
+// instances declare a job differently, the one with the newer Config.Version wins: an instance
+// leaves a job alone that a newer version has declared, or that a live instance of a newer version
+// has the handler of. Of the same version, or without versions, the most recently started one wins.
+// A job that is no longer declared stays until it is canceled; a canceled job is recreated at the
+// next start of an instance that declares it. Any instance of the group with the handler may run
+// the job. A declaration on a running Manager is not repeated by it when someone deletes the
+// group's records.
 //
 // Errors: an *invalid.FieldError for an invalid job, or one declared twice before Run;
 // ErrNotRunning after Run has ended; ErrNewerVersion; ErrAccessDenied; ErrFull; and the reason why

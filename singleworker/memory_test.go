@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What an instance keeps of each idle job that it owns and has declared, with what the server keeps of its watches. Not
-// parallel: it looks at all that is allocated.
+// What an instance keeps of each idle job that it owns and has declared, with what the server keeps
+// of its watches. Not parallel: it looks at all that is allocated.
 //
 //nolint:paralleltest // see above
 func TestMemoryOfIdleJobs(t *testing.T) {

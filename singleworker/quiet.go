@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// quietFor is how long after a warning about skipped ticks of a slot the next ones for the same reason
-// are logged at debug level: a job whose runs take longer than its period skips ticks for ever, and its
-// history has them all.
+// quietFor is how long after a warning about skipped ticks of a slot the next ones for the same
+// reason are logged at debug level: a job whose runs take longer than its period skips ticks for
+// ever, and its history has them all.
 const quietFor = 10 * time.Minute
 
 // quiet holds back warnings that repeat. It is used only by the runner's loop.

@@ -12,7 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A job that skips every other tick warns once in ten minutes; missed ticks are warned of each time.
+// A job that skips every other tick warns once in ten minutes; missed ticks are warned of each
+// time.
 func TestSkippedTicksWarnOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

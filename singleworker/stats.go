@@ -14,30 +14,35 @@ type Stats struct {
 	InstanceID, ServerType string
 	// At is when this was true, by the instance's clock.
 	At time.Time
-	// Owned is the number of slots owned, Running that of runs in progress, from the claim to the record of the result, and Waiting
-	// that of slots whose next run waits because Config.MaxRunning runs are in progress.
+	// Owned is the number of slots owned, Running that of runs in progress, from the claim to the
+	// record of the result, and Waiting that of slots whose next run waits because Config.MaxRunning
+	// runs are in progress.
 	Owned, Running, Waiting int
 	// Total counts for all jobs, including those that Jobs has forgotten.
 	Total Counts
-	// Jobs are the jobs of which this instance owns a slot, or owned one or had a run in progress within the last hour, by name.
-	// The shards of a job count together. A job that comes back after that begins at zero.
+	// Jobs are the jobs of which this instance owns a slot, or owned one or had a run in progress
+	// within the last hour, by name. The shards of a job count together. A job that comes back after
+	// that begins at zero.
 	Jobs map[string]JobStats
-	// Overdue is how many episodes of overdue ticks, of any job of the group, this instance reported: see Hooks.OnTickMissed.
+	// Overdue is how many episodes of overdue ticks, of any job of the group, this instance reported:
+	// see Hooks.OnTickMissed.
 	Overdue uint64
-	// Takeovers are the slots that this instance has taken from an owner that had died, or hangs, or had not claimed a run in time
-	// (Counts.Acquired: died and overdue): how long before that the owner had sent its last heartbeat for the slot, both by ZooKeeper's clock.
-	// For so long, at most, nobody could have run it: an owner that has died did so up to the interval of its heartbeats
-	// later. That is a quarter of the session timeout while a run is in progress, and Config.HeartbeatPeriod otherwise. A slot that had no
-	// heartbeat is not counted.
+	// Takeovers are the slots that this instance has taken from an owner that had died, or hangs, or
+	// had not claimed a run in time (Counts.Acquired: died and overdue): how long before that the
+	// owner had sent its last heartbeat for the slot, both by ZooKeeper's clock. For so long, at most,
+	// nobody could have run it: an owner that has died did so up to the interval of its heartbeats
+	// later. That is a quarter of the session timeout while a run is in progress, and
+	// Config.HeartbeatPeriod otherwise. A slot that had no heartbeat is not counted.
 	Takeovers Histogram
 	// Sessions is how often the session with ZooKeeper came into each state.
 	Sessions map[SessionState]uint64
-	// Requests is how many requests were sent to ZooKeeper, by kind: create, delete, exists, get, set, children, sync,
-	// multi (a transaction of many writes), multi_read, set_watches, ping and other.
+	// Requests is how many requests were sent to ZooKeeper, by kind: create, delete, exists, get, set,
+	// children, sync, multi (a transaction of many writes), multi_read, set_watches, ping and other.
 	Requests map[string]uint64
-	// RequestTime is how long those took that were answered, by kind, from when a request was written until its reply had been read:
-	// the network, the server and the wait for a turn, without the time that a request waited in this process before. A refusal is an
-	// answer. A kind that was never answered has no key, nor have set_watches and ping. Their buckets are those of RequestBounds.
+	// RequestTime is how long those took that were answered, by kind, from when a request was written
+	// until its reply had been read: the network, the server and the wait for a turn, without the time
+	// that a request waited in this process before. A refusal is an answer. A kind that was never
+	// answered has no key, nor have set_watches and ping. Their buckets are those of RequestBounds.
 	RequestTime map[string]Histogram
 	// BytesSent and BytesReceived are those of requests, and of replies and events, without TLS.
 	BytesSent, BytesReceived uint64
@@ -45,13 +50,15 @@ type Stats struct {
 
 // JobStats is what an instance has counted of a job.
 type JobStats struct {
-	// Owned is how many of its slots this instance owns, and Running how many of its runs are in progress here.
+	// Owned is how many of its slots this instance owns, and Running how many of its runs are in
+	// progress here.
 	Owned, Running int
-	// LastSuccess is when a run last ended well, here or, if that was the last run before this instance became the
-	// owner, elsewhere. Zero if this instance knows of none.
+	// LastSuccess is when a run last ended well, here or, if that was the last run before this
+	// instance became the owner, elsewhere. Zero if this instance knows of none.
 	LastSuccess time.Time
-	// LastDuration is how long the last run took, and LastLateness how long after its tick the last one began. They are zero before
-	// the first, and of those runs that Counts.Duration and Counts.Lateness count.
+	// LastDuration is how long the last run took, and LastLateness how long after its tick the last
+	// one began. They are zero before the first, and of those runs that Counts.Duration and
+	// Counts.Lateness count.
 	LastDuration, LastLateness time.Duration
 	// Failing is how many runs in a row failed or timed out here, since this instance owns the job.
 	Failing int
@@ -60,37 +67,42 @@ type JobStats struct {
 
 // Counts only grow. A reason or a state that has not occurred has no key.
 type Counts struct {
-	// Claims is how many runs began, manual ones and repeated ones included, and Repeats how many of those were the second or
-	// a later attempt at their tick.
+	// Claims is how many runs began, manual ones and repeated ones included, and Repeats how many of
+	// those were the second or a later attempt at their tick.
 	Claims, Repeats uint64
-	// Refused is how many claims were refused, by reason: conflict (the record had changed: another owner, or an earlier
-	// try had been made), not_owner, lease, spec_changed, request_gone (a manual run was canceled), draining, clock, and other, such as a lost
-	// connection. What is refused is decided again; it is not a failure.
+	// Refused is how many claims were refused, by reason: conflict (the record had changed: another
+	// owner, or an earlier try had been made), not_owner, lease, spec_changed, request_gone (a manual
+	// run was canceled), draining, clock, and other, such as a lost connection. What is refused is
+	// decided again; it is not a failure.
 	Refused map[string]uint64
-	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and StateRefused.
+	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and
+	// StateRefused.
 	Runs map[State]uint64
 	// Hung is how many runs took so long that they counted as hung: see Hooks.OnRunHung.
 	Hung uint64
 	// Unrecorded is how many of their results could not be written to ZooKeeper.
 	Unrecorded uint64
-	// Skipped and Missed are how many ticks were not run, by Entry.Reason, as recorded by this instance.
+	// Skipped and Missed are how many ticks were not run, by Entry.Reason, as recorded by this
+	// instance.
 	Skipped, Missed map[string]uint64
-	// Acquired is how often the instance came to own a slot: free (it had no owner), offered (a hand-over received), died (a takeover
-	// from an owner that died or hangs), overdue (a takeover from one that had not claimed a run in time), and
-	// unknown (the answer to the request was lost).
+	// Acquired is how often the instance came to own a slot: free (it had no owner), offered (a
+	// hand-over received), died (a takeover from an owner that died or hangs), overdue (a takeover
+	// from one that had not claimed a run in time), and unknown (the answer to the request was lost).
 	Acquired map[string]uint64
-	// Released is how often it lost one: handed_over, lease_lost, canceled, and other, such as a shard that was removed.
+	// Released is how often it lost one: handed_over, lease_lost, canceled, and other, such as a shard
+	// that was removed.
 	Released map[string]uint64
 	// Duration is how long runs took, from the claim to the return of the handler.
 	Duration Histogram
-	// Lateness is how long after its tick the handler was called, of first attempts that nobody requested.
+	// Lateness is how long after its tick the handler was called, of first attempts that nobody
+	// requested.
 	Lateness Histogram
 }
 
 // Histogram counts durations by size.
 type Histogram struct {
-	// Buckets counts those up to the same index of HistogramBounds, or RequestBounds, and beyond the one before; the last those
-	// beyond all.
+	// Buckets counts those up to the same index of HistogramBounds, or RequestBounds, and beyond the
+	// one before; the last those beyond all.
 	Buckets [15]uint64
 	Sum     time.Duration
 }
@@ -100,7 +112,8 @@ var bounds = [14]time.Duration{
 	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 }
 
-// HistogramBounds returns the upper bounds of a Histogram's buckets but the last, from 10 ms to an hour.
+// HistogramBounds returns the upper bounds of a Histogram's buckets but the last, from 10 ms to an
+// hour.
 func HistogramBounds() []time.Duration { return slices.Clone(bounds[:]) }
 
 // RequestBounds is HistogramBounds for Stats.RequestTime: from half a millisecond to 10 s.
@@ -124,9 +137,9 @@ func (h *Histogram) add(d time.Duration) {
 	h.Sum += d
 }
 
-// Stats returns what the instance has counted since Run was called, and after Run has ended what it had counted then; before, only
-// zeros. It asks nobody and waits for nothing; it copies some 1 KB per job, which takes some 2 ms with 1,000
-// jobs.
+// Stats returns what the instance has counted since Run was called, and after Run has ended what it
+// had counted then; before, only zeros. It asks nobody and waits for nothing; it copies some 1 KB
+// per job, which takes some 2 ms with 1,000 jobs.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	w := m.bridge

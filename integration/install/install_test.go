@@ -1,4 +1,5 @@
-// Package install installs commands as users do, from a module proxy, which has nothing of what is beside a module in the clone.
+// Package install installs commands as users do, from a module proxy, which has nothing of what is
+// beside a module in the clone.
 package install
 
 import (
@@ -36,7 +37,8 @@ func main() {
 }
 `
 
-// TestInstall fails if a module of a command says replace or misses a requirement: go install refuses it then.
+// TestInstall fails if a module of a command says replace or misses a requirement: go install
+// refuses it then.
 func TestInstall(t *testing.T) {
 	work := readWorkspace(t)
 	u := newUser(t, work)
@@ -70,8 +72,8 @@ type user struct {
 	env      []string
 }
 
-// newUser returns one whose proxy has the modules of the workspace. All others come from the cache of modules, or, if it lacks them, from
-// the proxy that is configured.
+// newUser returns one whose proxy has the modules of the workspace. All others come from the cache
+// of modules, or, if it lacks them, from the proxy that is configured.
 func newUser(t *testing.T, work workspace) user {
 	t.Helper()
 	u := user{dir: t.TempDir(), bin: t.TempDir()}
@@ -84,7 +86,8 @@ func newUser(t *testing.T, work workspace) user {
 		"GOPROXY=file://"+proxy+",file://"+configured[0]+"/cache/download,"+configured[1],
 		// No database has checksums of what is published nowhere.
 		"GOSUMDB=off",
-		// The caller's cache of builds serves because of -trimpath, wherever the modules are. That of modules would keep the version.
+		// The caller's cache of builds serves because of -trimpath, wherever the modules are. That of
+		// modules would keep the version.
 		"GOMODCACHE="+t.TempDir(), "GOBIN="+u.bin, "CGO_ENABLED=0")
 	return u
 }
@@ -136,7 +139,8 @@ func readWorkspace(t *testing.T) workspace {
 	return w
 }
 
-// commands returns the packages that users install: all of the workspace that are programs, but for examples and those of tests.
+// commands returns the packages that users install: all of the workspace that are programs, but for
+// examples and those of tests.
 func commands(t *testing.T, work workspace) []string {
 	t.Helper()
 	programs := output(t, "env", "GOWORK="+filepath.Join(work.root, "go.work"),
@@ -195,7 +199,8 @@ func (w workspace) module(file string) string {
 	return dir
 }
 
-// add copies a file into an archive. It leaves out those that were removed since the last commit, and links, which modules do not have.
+// add copies a file into an archive. It leaves out those that were removed since the last commit,
+// and links, which modules do not have.
 func (w workspace) add(t *testing.T, z *zip.Writer, file, name string) {
 	t.Helper()
 	info, err := os.Lstat(filepath.Join(w.root, file))

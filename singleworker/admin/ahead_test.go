@@ -94,7 +94,8 @@ func TestOnRead(t *testing.T) {
 	})
 }
 
-// A run that ends, and begins elsewhere, while the jobs are read is not taken for one whose owner is dead.
+// A run that ends, and begins elsewhere, while the jobs are read is not taken for one whose owner
+// is dead.
 func TestListReadsAgainWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -133,7 +134,8 @@ func TestListReadsAgainWhatHasChanged(t *testing.T) {
 	})
 }
 
-// Without the right to read the jobs' parent nothing is listed, and lost connections are tried again.
+// Without the right to read the jobs' parent nothing is listed, and lost connections are tried
+// again.
 func TestListRetries(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

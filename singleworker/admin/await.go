@@ -45,9 +45,9 @@ func (l *lookout) hear(ev zkconn.Event) {
 	}
 }
 
-// await calls look until it is done or ctx is: when a node changes that it watches with the lookout, and
-// every second. It waits out an unreachable server; if the server is unreachable
-// when ctx is done, the error is ErrUnavailable, as the present state is unknown.
+// await calls look until it is done or ctx is: when a node changes that it watches with the
+// lookout, and every second. It waits out an unreachable server; if the server is unreachable when
+// ctx is done, the error is ErrUnavailable, as the present state is unknown.
 func (c *Client) await(ctx context.Context, look func(l *lookout) (done bool, err error)) error {
 	const lookAgain = time.Second // sooner if a watch fires
 	ctx, stop := c.conn.WhileOpen(ctx)
@@ -102,8 +102,8 @@ func newOpenRun(slot past, path string, run Entry) *openRun {
 	return &openRun{slot: slot.slot, path: path, last: run}
 }
 
-// follow calls look for the runs that are not done, to update them; gone says that the node at their path is
-// missing. It returns whether all are done.
+// follow calls look for the runs that are not done, to update them; gone says that the node at
+// their path is missing. It returns whether all are done.
 func (l *lookout) follow(ctx context.Context, name string, runs []*openRun, look func(run *openRun, slot past, gone bool)) (done bool, err error) {
 	var open []*openRun
 	var reads []zkconn.Read

@@ -15,19 +15,22 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ErrInstancesLive means that instances of the group are running, so what belongs to them is not deleted.
+// ErrInstancesLive means that instances of the group are running, so what belongs to them is not
+// deleted.
 var ErrInstancesLive = errors.New("instances of the group are running")
 
 // ClearOptions are options of Clear.
 type ClearOptions struct {
 	// Jobs is how many jobs the caller means to delete. Another number is refused with ErrConflict.
 	Jobs int
-	// DespiteInstances deletes the jobs although instances live, whose runs are then told to stop. What belongs
-	// to the instances stays, and an instance that declares jobs creates them when it starts next.
+	// DespiteInstances deletes the jobs although instances live, whose runs are then told to stop.
+	// What belongs to the instances stays, and an instance that declares jobs creates them when it
+	// starts next.
 	DespiteInstances bool
 	// DryRun deletes nothing and refuses nothing, and returns what is there.
 	DryRun bool
-	// OnJob is called after each job, one call at a time, with how many are deleted, of how many. Default: none.
+	// OnJob is called after each job, one call at a time, with how many are deleted, of how many.
+	// Default: none.
 	OnJob func(deleted, of int)
 }
 
@@ -35,15 +38,17 @@ type ClearOptions struct {
 type Cleared struct {
 	Jobs      int      `json:"jobs"`      // deleted
 	Instances []string `json:"instances"` // that live, sorted; what belongs to instances stays if there are any
-	// Left are nodes below the group's root that are not known to be the group's, sorted; they stay, and
-	// so does the root. Jobs that were created meanwhile are among them.
+	// Left are nodes below the group's root that are not known to be the group's, sorted; they stay,
+	// and so does the root. Jobs that were created meanwhile are among them.
 	Left []string `json:"left"`
 }
 
-// Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and then what the group
-// left behind: lists of handlers, orders, the queue of the election, what package notify has recorded, the log of who did what, and the root. If it is interrupted, another
-// Clear completes it; the number of jobs is smaller then. No instance should start meanwhile. Errors: ErrInstancesLive,
-// ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was deleted until then.
+// Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and
+// then what the group left behind: lists of handlers, orders, the queue of the election, what
+// package notify has recorded, the log of who did what, and the root. If it is interrupted, another
+// Clear completes it; the number of jobs is smaller then. No instance should start meanwhile.
+// Errors: ErrInstancesLive, ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was
+// deleted until then.
 func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, err error) {
 	jobs, err := c.Names(ctx)
 	if err != nil {
@@ -102,7 +107,8 @@ func (c *Client) cancelAll(ctx context.Context, jobs []string, told func(deleted
 	return gone, err
 }
 
-// clearGroup deletes what is not a job's. The parent of the instances goes first: nobody joins without it.
+// clearGroup deletes what is not a job's. The parent of the instances goes first: nobody joins
+// without it.
 func (c *Client) clearGroup(ctx context.Context) error {
 	for _, path := range c.nodesOfGroup() {
 		if err := c.conn.Retry(ctx, func() error { return c.deleteBelow(ctx, path) }); err != nil {
@@ -119,8 +125,8 @@ func (c *Client) clearGroup(ctx context.Context) error {
 	return nil
 }
 
-// deleteBelow deletes a node and everything under it, unless an instance has joined: who joins changes the version of
-// the parent of the instances.
+// deleteBelow deletes a node and everything under it, unless an instance has joined: who joins
+// changes the version of the parent of the instances.
 func (c *Client) deleteBelow(ctx context.Context, top string) error {
 	for range maxConflicts {
 		stat, found, err := c.conn.Exists(ctx, top)
@@ -164,7 +170,8 @@ func (c *Client) nodesOfGroup() []string {
 	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds()}
 }
 
-// foreign lists the nodes below the root that are neither the group's nor those of the given jobs, which are sorted.
+// foreign lists the nodes below the root that are neither the group's nor those of the given jobs,
+// which are sorted.
 func (c *Client) foreign(ctx context.Context, jobs []string) ([]string, error) {
 	return retried(ctx, c, "list nodes", func() ([]string, error) {
 		names, err := c.children(ctx, c.tree.Root())

@@ -42,12 +42,13 @@ type Config struct {
 	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
 	// attempt to connect failed. Default: none; Dial tries until its context ends in any case.
 	OnTrouble func(err error)
-	// OnOpenACL is called by Dial if anyone may change the group's root, although Auth is set and ACL is not,
-	// with an error that says how to mend that. The Client reads and changes what there is, and what
-	// would create a node fails with ErrOpenACL. Default: none.
+	// OnOpenACL is called by Dial if anyone may change the group's root, although Auth is set and ACL
+	// is not, with an error that says how to mend that. The Client reads and changes what there is,
+	// and what would create a node fails with ErrOpenACL. Default: none.
 	OnOpenACL func(err error)
-	// OnRead is called while a method reads many nodes, such as List, after some of the server's answers, with how
-	// many nodes the Client has read in such methods. It must not block. Default: none.
+	// OnRead is called while a method reads many nodes, such as List, after some of the server's
+	// answers, with how many nodes the Client has read in such methods. It must not block. Default:
+	// none.
 	OnRead func(nodes int)
 	// Logger gets the client's messages. Default: none.
 	Logger *slog.Logger
@@ -118,17 +119,19 @@ type Manager interface {
 	Session() (conn *zkconn.Conn, serverType, from string)
 }
 
-// On returns what operators do, for the group of a Manager and on its session: handlers and other parts of an application
-// trigger, edit, cancel, list and watch jobs with it. The log of who did what says that it came from the instance:
-// "app-1 (v1.4.0)". It asks nobody, and need not be closed. Keep it for many calls: a new Client first finds out the
-// group's time.
+// On returns what operators do, for the group of a Manager and on its session: handlers and other
+// parts of an application trigger, edit, cancel, list and watch jobs with it. The log of who did
+// what says that it came from the instance: "app-1 (v1.4.0)". It asks nobody, and need not be
+// closed. Keep it for many calls: a new Client first finds out the group's time.
 //
-// Before Manager.Run was called and after it has ended, the methods return singleworker.ErrNotRunning. When Run ends, those that
-// are under way return it, too, and the text of the error says if a change may have been made nevertheless. A method that
-// is called while the Manager's session is lost waits for the next one until its context is done.
+// Before Manager.Run was called and after it has ended, the methods return
+// singleworker.ErrNotRunning. When Run ends, those that are under way return it, too, and the text
+// of the error says if a change may have been made nevertheless. A method that is called while the
+// Manager's session is lost waits for the next one until its context is done.
 //
-// What it reads and writes shares the Manager's connection: a List of thousands of jobs delays the claims of
-// runs by some milliseconds. A handler that cancels its own job, or stops its own run, has its context end.
+// What it reads and writes shares the Manager's connection: a List of thousands of jobs delays the
+// claims of runs by some milliseconds. A handler that cancels its own job, or stops its own run,
+// has its context end.
 func On(m Manager) *Client { return newClient(m.Session()) }
 
 func newClient(conn *zkconn.Conn, serverType, from string) *Client {
@@ -156,7 +159,8 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// Close ends the connection, and what is under way. It leaves the session of a Manager alone. Idempotent.
+// Close ends the connection, and what is under way. It leaves the session of a Manager alone.
+// Idempotent.
 func (c *Client) Close() { c.close() }
 
 // Format prints the Config without Auth, which is a secret.

@@ -13,9 +13,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What a Client judges, it judges by the group's time, as instances do. It writes nothing, so that no answer tells it what
-// time it is. It takes an instance's sign of life for one: that came between the sending of the reading before it and the answer to the one
-// that has it. So whether signs of life come, and how often, makes the estimate more or less narrow, and never wrong.
+// What a Client judges, it judges by the group's time, as instances do. It writes nothing, so that
+// no answer tells it what time it is. It takes an instance's sign of life for one: that came
+// between the sending of the reading before it and the answer to the one that has it. So whether
+// signs of life come, and how often, makes the estimate more or less narrow, and never wrong.
 
 // clock is what a Client knows of this machine's clock. Safe for concurrent use.
 type clock struct {
@@ -40,7 +41,8 @@ func newClock() *clock { return &clock{begun: time.Now(), turn: make(chan struct
 const (
 	// compareEvery is how long an estimate is used before signs of life are read again.
 	compareEvery = time.Minute
-	// beatsPerSession is how many signs of life an instance gives in a session timeout, as package lease has it.
+	// beatsPerSession is how many signs of life an instance gives in a session timeout, as package
+	// lease has it.
 	beatsPerSession = 4
 	// clockSlack is by how much a clock may be off without being corrected.
 	clockSlack = time.Second
@@ -72,10 +74,11 @@ func (k *clock) now() moment {
 	return moment{now, now.Add(-k.behind), ahead, k.own}
 }
 
-// Clock returns the group's time as of the Client's latest reading of jobs, and how far this machine's clock is ahead of it
-// (negative: behind): zero unless it is certain that the two differ, and then exact to within a few seconds. What the Client
-// says is late, due or paused is so by the group's time. It sends no request. Without signs of life, of instances, this
-// machine's clock is all there is: then own is true.
+// Clock returns the group's time as of the Client's latest reading of jobs, and how far this
+// machine's clock is ahead of it (negative: behind): zero unless it is certain that the two differ,
+// and then exact to within a few seconds. What the Client says is late, due or paused is so by the
+// group's time. It sends no request. Without signs of life, of instances, this machine's clock is
+// all there is: then own is true.
 func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
 	at := c.clock.now()
 	return at.now, at.ahead, at.own
@@ -124,7 +127,8 @@ func (k *clock) follow(live map[string]Instance) {
 	}
 }
 
-// due reports whether signs of life are to be read: for the first time, after a while, or because this clock was set.
+// due reports whether signs of life are to be read: for the first time, after a while, or because
+// this clock was set.
 func (k *clock) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,8 +144,8 @@ func (k *clock) looks() {
 	k.looked = k.reading()
 }
 
-// take takes in the latest sign of life of a reading, if it found any. Instances give one that often. It reports whether no more need to
-// be read.
+// take takes in the latest sign of life of a reading, if it found any. Instances give one that
+// often. It reports whether no more need to be read.
 func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat, every time.Duration) (done bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,8 +164,8 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 	return !k.open
 }
 
-// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next sign of life, which tells: it may be
-// these that have ceased.
+// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next
+// sign of life, which tells: it may be these that have ceased.
 func (c *Client) compare(ctx context.Context, live map[string]Instance) error {
 	ctx, stop := c.conn.WhileOpen(ctx)
 	defer stop()

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// beating is a job that runs on the hour, and whose owner gives signs of life until the result is called.
+// beating is a job that runs on the hour, and whose owner gives signs of life until the result is
+// called.
 func (w *world) beating() (cease func()) {
 	w.Helper()
 	w.owned(job.Job{Name: "job", Schedule: "@hourly"})
@@ -38,8 +39,8 @@ func (w *world) off(clock wall.Clock) *Client {
 	return w.dial(wall.Off(w.Context(), clock))
 }
 
-// The heartbeats of a group that hangs do not make the time stand still: what is late is late, and who asks has to wait at most
-// once for each client.
+// The heartbeats of a group that hangs do not make the time stand still: what is late is late, and
+// who asks has to wait at most once for each client.
 func TestHeartbeatsThatCease(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -228,7 +229,8 @@ func TestChangesFromAMachineWhoseClockIsWrong(t *testing.T) {
 	})
 }
 
-// A client knows that its own clock is all there is, until an instance owns something, and again when heartbeats have ceased.
+// A client knows that its own clock is all there is, until an instance owns something, and again
+// when heartbeats have ceased.
 func TestClockThatIsAllThereIs(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

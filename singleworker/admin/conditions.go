@@ -11,8 +11,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// SetConditions finds out Conditions, and those of its Slots, by the other fields, at that time of the group. A status that was read has them. It is for
-// a status that a program has kept for long, or made itself.
+// SetConditions finds out Conditions, and those of its Slots, by the other fields, at that time of
+// the group. A status that was read has them. It is for a status that a program has kept for long,
+// or made itself.
 func (s *JobStatus) SetConditions(now time.Time) {
 	for i := range s.Slots {
 		s.Slots[i].SetConditions(now)
@@ -80,7 +81,8 @@ func (s *JobStatus) standing() reason.Reason {
 	return s.Reason
 }
 
-// remedy fills in the job and the instance of a command. Most are about the whole job, also if it is a shard that lacks something.
+// remedy fills in the job and the instance of a command. Most are about the whole job, also if it
+// is a shard that lacks something.
 func (s *JobStatus) remedy(command string) string {
 	name := zkrec.JobOfSlot(s.Name)
 	for _, verb := range []string{"why", "show", "history", "stop-run", "trigger"} {
@@ -104,7 +106,8 @@ func (s *JobStatus) removed(now time.Time) string {
 	return text + ", removed " + plain.Relative(s.DoneAt.Add(s.Job.KeepDone), now)
 }
 
-// overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped"; of a run that hangs, the latter.
+// overrun is "still running after 12m; ticks since 03:00:10 UTC are skipped"; of a run that hangs,
+// the latter.
 func (s *JobStatus) overrun(now time.Time) string {
 	what, fate := "", "are skipped"
 	switch {
@@ -129,7 +132,8 @@ func (h Hung) words(now time.Time) string {
 	return text
 }
 
-// failing is what has the most failures in a row, the job or one of its slots, and how many of them fail.
+// failing is what has the most failures in a row, the job or one of its slots, and how many of them
+// fail.
 func (s *JobStatus) failing() (worst *JobStatus, fail int) {
 	if s.Failing != nil {
 		return s, 1
@@ -145,8 +149,8 @@ func (s *JobStatus) failing() (worst *JobStatus, fail int) {
 	return worst, fail
 }
 
-// failed is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no success on record", or
-// "2 of 4 shards fail; import[1] failed 7 times ...".
+// failed is "failed 7 times in a row, last success 3h ago", "failed at least 20 times in a row, no
+// success on record", or "2 of 4 shards fail; import[1] failed 7 times ...".
 func (s *JobStatus) failed(worst *JobStatus, fail int, now time.Time) string {
 	times, success := "once", "no success on record"
 	if n := worst.Failing.Runs; n > 1 {

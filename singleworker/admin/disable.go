@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Target is what an order is for: one job, or all jobs, on an instance, or on every instance of a host, also on those
-// that join later.
+// Target is what an order is for: one job, or all jobs, on an instance, or on every instance of a
+// host, also on those that join later.
 type Target struct {
 	InstanceID string // or Host
 	Host       string // as instances publish it: Instance.Host
@@ -48,10 +48,11 @@ func (t Target) binds(i Instance) bool {
 	return t.InstanceID == i.ID && t.Host == "" || t.Host != "" && t.Host == i.Host
 }
 
-// DisableAt is like Disable, for what the target says. An instance hands over a job that is disabled there as soon as it is
-// idle; a run in progress ends first. The order stays in force until EnableAt with the same target, whatever other
-// orders there are. Neither the instance nor the host need exist. Errors: *invalid.FieldError, *invalid.FieldError,
-// ErrNotFound for the job, ErrTooManyOrders, ErrConflict, ErrDenied, ErrUnavailable.
+// DisableAt is like Disable, for what the target says. An instance hands over a job that is
+// disabled there as soon as it is idle; a run in progress ends first. The order stays in force
+// until EnableAt with the same target, whatever other orders there are. Neither the instance nor
+// the host need exist. Errors: *invalid.FieldError, *invalid.FieldError, ErrNotFound for the job,
+// ErrTooManyOrders, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (OrderResult, error) {
 	if err := errors.Join(t.check(), checkWho(opts.By, opts.Reason)); err != nil {
 		return OrderResult{}, err
@@ -77,7 +78,8 @@ func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (Or
 	return result, nil
 }
 
-// excludeOnce writes the order unless it is there. sent says whether it may have been written before.
+// excludeOnce writes the order unless it is there. sent says whether it may have been written
+// before.
 func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bool) (result OrderResult, err error) {
 	path := c.tree.Exclusion(next.Name())
 	data, stat, err := c.conn.Get(ctx, path)
@@ -124,7 +126,8 @@ func jobsOf(job string) []string {
 	return []string{job}
 }
 
-// roomForExclusion creates the parent of the orders, and checks that the job exists and that there are not too many orders.
+// roomForExclusion creates the parent of the orders, and checks that the job exists and that there
+// are not too many orders.
 func (c *Client) roomForExclusion(ctx context.Context, next zkrec.Exclusion) error {
 	if next.Job != "" {
 		if _, found, err := c.conn.Exists(ctx, c.tree.Job(next.Job)); err != nil {
@@ -143,8 +146,9 @@ func (c *Client) roomForExclusion(ctx context.Context, next zkrec.Exclusion) err
 	return err
 }
 
-// EnableAt removes the order of DisableAt for the same target; others stay in force. Without an order, the outcome is
-// OutcomeUnchanged. Errors: *invalid.FieldError, *invalid.FieldError, ErrDenied, ErrUnavailable.
+// EnableAt removes the order of DisableAt for the same target; others stay in force. Without an
+// order, the outcome is OutcomeUnchanged. Errors: *invalid.FieldError, *invalid.FieldError,
+// ErrDenied, ErrUnavailable.
 func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 	if err := t.check(); err != nil {
 		return OrderResult{}, err

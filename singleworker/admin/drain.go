@@ -29,8 +29,8 @@ type OrderResult struct {
 	Instance *Instance `json:"instance"`
 	// Bound are the running instances that an order for a host binds, sorted by ID.
 	Bound []Instance `json:"bound,omitempty"`
-	// Deaf are the IDs of running instances whose version is too old to follow the order, which is for one job or for a
-	// host: stop them, or disable them as a whole.
+	// Deaf are the IDs of running instances whose version is too old to follow the order, which is for
+	// one job or for a host: stop them, or disable them as a whole.
 	Deaf []string `json:"deaf,omitempty"`
 }
 

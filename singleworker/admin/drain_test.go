@@ -230,7 +230,8 @@ func TestPublishedClockOffset(t *testing.T) {
 	}
 }
 
-// A client that asks for the instances of a large group reads the owner records of its jobs, and no other.
+// A client that asks for the instances of a large group reads the owner records of its jobs, and no
+// other.
 func TestInstancesReadOwnersOnly(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -36,14 +36,16 @@ func (c *Client) persist(ctx context.Context, f func() error) error {
 	})
 }
 
-// target is a job that is there, and that a change is for, over its tries. A job that was submitted under its name since a try
-// whose outcome is not known is another one: what was asked for may have been done, and then gone with the first.
+// target is a job that is there, and that a change is for, over its tries. A job that was submitted
+// under its name since a try whose outcome is not known is another one: what was asked for may have
+// been done, and then gone with the first.
 type target struct {
 	wrote bool  // a write was sent whose outcome is not known
 	czxid int64 // of the job to which it was sent; 0 of one to be created
 }
 
-// write applies ops to the job that was read as stat says, notes the deed, and tells those who must look.
+// write applies ops to the job that was read as stat says, notes the deed, and tells those who must
+// look.
 func (t *target) write(
 	ctx context.Context, c *Client, name string, stat zkconn.Stat, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
 ) ([]zkconn.Stat, error) {
@@ -154,7 +156,8 @@ func nextOf(spec zkrec.Spec, now time.Time) time.Time {
 	return nextRun(schedule, pause, now)
 }
 
-// edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is is not written.
+// edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is
+// is not written.
 type edit struct {
 	client *Client
 	name   string

@@ -30,21 +30,23 @@ var (
 	ErrNoInstance = errors.New("no such instance is running")
 	// ErrNotDraining means that the instance is active: it was enabled or restarted.
 	ErrNotDraining = errors.New("instance is not draining: it was enabled or restarted")
-	// ErrTooManyOrders means that the group has 1000 orders for one job or for a host, which every instance reads.
+	// ErrTooManyOrders means that the group has 1000 orders for one job or for a host, which every
+	// instance reads.
 	ErrTooManyOrders = errors.New("too many orders for jobs and hosts")
 	// ErrConflict means that concurrent changes of the job, or the order, did not
 	// stop.
 	ErrConflict = errors.New("changed by someone else at the same time")
-	// ErrFull means that the names of the group's jobs have nearly 8 MiB, the longest list that a client
-	// reads: further jobs belong to another server type, or below another chroot.
+	// ErrFull means that the names of the group's jobs have nearly 8 MiB, the longest list that a
+	// client reads: further jobs belong to another server type, or below another chroot.
 	ErrFull = listing.ErrFull
 	// ErrTooLong means that a node has so many children that they are not listed: their names have
 	// more than 8 MiB.
 	ErrTooLong = zkconn.ErrTooLong
 	// ErrDenied means that ZooKeeper's ACLs refused the call.
 	ErrDenied = zkconn.ErrDenied
-	// ErrOpenACL means that anybody who reaches ZooKeeper may change the group's nodes, although Config.Auth is
-	// set. A Client without Config.ACL creates no nodes then. The error says how to mend that.
+	// ErrOpenACL means that anybody who reaches ZooKeeper may change the group's nodes, although
+	// Config.Auth is set. A Client without Config.ACL creates no nodes then. The error says how to
+	// mend that.
 	ErrOpenACL = zkconn.ErrOpenACL
 	// ErrUnavailable means that no ZooKeeper server answered before the context was
 	// done. The error's text says if a change may have been made nevertheless.

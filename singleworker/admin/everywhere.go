@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// partsOf lists the slots of a job that runs on every instance: one for each that has run it, or could, until some time
-// after it is gone. A job that none has come to yet is its only slot.
+// partsOf lists the slots of a job that runs on every instance: one for each that has run it, or
+// could, until some time after it is gone. A job that none has come to yet is its only slot.
 func partsOf(name string, sids []string) ([]string, error) {
 	whole, sid, one := zkrec.SplitInstance(name)
 	switch {
@@ -36,7 +36,8 @@ func partsName(slot string) string {
 	return "shards"
 }
 
-// isAbsent reports whether the status is that of an instance that does not live, or does not take the job.
+// isAbsent reports whether the status is that of an instance that does not live, or does not take
+// the job.
 func (s *JobStatus) isAbsent() bool { return s.InstanceID != "" && s.Reason.Code == reason.Absent }
 
 // present lists those of the parts whose instances live and take the job.
@@ -57,9 +58,9 @@ func absent(sid string, registered []string, live map[string]Instance, j job.Job
 	return reason.Reason{Code: reason.Absent, Instances: []reason.Instance{known}}
 }
 
-// asked checks that what was read first, the inboxes of slots, is of the slots whose records were read then, and returns those
-// that a request goes to: of a job that runs on every instance, those of the instances that live and take it. A part that
-// was named alone is always asked.
+// asked checks that what was read first, the inboxes of slots, is of the slots whose records were
+// read then, and returns those that a request goes to: of a job that runs on every instance, those
+// of the instances that live and take it. A part that was named alone is always asked.
 func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes []inbox, to []past, err error) {
 	if !slices.EqualFunc(pasts, slots, func(p past, slot string) bool { return p.slot == slot }) {
 		return nil, nil, zkconn.ErrBadVersion // the job has other slots now

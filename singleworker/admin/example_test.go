@@ -93,7 +93,8 @@ func ExampleClient_Trigger() {
 	// ok
 }
 
-// A handler plans a run of another job, and says in the log why: the application does what operators do, on its own session.
+// A handler plans a run of another job, and says in the log why: the application does what
+// operators do, on its own session.
 func ExampleOn() {
 	servers, stop := serve()
 	defer stop()

@@ -20,10 +20,10 @@ type ForeignNode struct {
 	Found bool   // there is such a child
 }
 
-// Foreign reads the children of a node that does not belong to the group, sorted by name, each with its child of the name
-// below. Root is a path below the connection's chroot. It is for tools that take over what another scheduler has, and
-// changes nothing. Errors: *invalid.FieldError for a path that cannot be, ErrNotFound if there is no root, ErrDenied,
-// ErrUnavailable.
+// Foreign reads the children of a node that does not belong to the group, sorted by name, each with
+// its child of the name below. Root is a path below the connection's chroot. It is for tools that
+// take over what another scheduler has, and changes nothing. Errors: *invalid.FieldError for a path
+// that cannot be, ErrNotFound if there is no root, ErrDenied, ErrUnavailable.
 func (c *Client) Foreign(ctx context.Context, root, below string) ([]ForeignNode, error) {
 	for name := range strings.SplitSeq(strings.TrimPrefix(root, "/")+"/"+below, "/") {
 		if err := job.CheckNodeName(strings.TrimLeft(name, job.Reserved)); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A request, and its withdrawal, is told to the owner and to the instance that comes next, in the same transaction, and to nobody else.
-// Those that do not listen are left out.
+// A request, and its withdrawal, is told to the owner and to the instance that comes next, in the
+// same transaction, and to nobody else. Those that do not listen are left out.
 func TestWhoIsToldOfARequest(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -8,8 +8,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Histories reads the histories of many jobs in few requests. The jobs are as List has returned them; of each, in their order,
-// the entries are those of History. A job that was canceled since has at most its last run. Errors: ErrUnavailable.
+// Histories reads the histories of many jobs in few requests. The jobs are as List has returned
+// them; of each, in their order, the entries are those of History. A job that was canceled since
+// has at most its last run. Errors: ErrUnavailable.
 func (c *Client) Histories(ctx context.Context, jobs []JobStatus) ([][]Entry, error) {
 	return retried(ctx, c, "read histories", func() ([][]Entry, error) { return c.histories(ctx, jobs) })
 }

@@ -57,7 +57,8 @@ func TestListWithNodesOfOthers(t *testing.T) {
 	})
 }
 
-// An instance, or an order, that may not be read hides no other, and what is no instance is listed as such.
+// An instance, or an order, that may not be read hides no other, and what is no instance is listed
+// as such.
 func TestInstancesWithNodesOfOthers(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -152,7 +153,8 @@ func TestThousandsOfRequests(t *testing.T) {
 	})
 }
 
-// A schedule that begins at a time that no calendar has is invalid; one that begins later has its first run then.
+// A schedule that begins at a time that no calendar has is invalid; one that begins later has its
+// first run then.
 func TestScheduleThatBeginsFarOff(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -169,8 +171,8 @@ func TestScheduleThatBeginsFarOff(t *testing.T) {
 	})
 }
 
-// A live instance that publishes no list of handlers, as older versions, or names one that cannot be, keeps nobody from reading
-// a job that a program declares, and from canceling it.
+// A live instance that publishes no list of handlers, as older versions, or names one that cannot
+// be, keeps nobody from reading a job that a program declares, and from canceling it.
 func TestInstanceWithoutAListOfHandlers(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"", "/", "a/b", "..", "\x00", "0123456789abcdeg", "0123456789abcdef"} {

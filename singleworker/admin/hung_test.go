@@ -9,7 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A run hangs when it takes ten times as long as 95% of those before it, or longer than any while two ticks came; and a minute.
+// A run hangs when it takes ten times as long as 95% of those before it, or longer than any while
+// two ticks came; and a minute.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	second := time.Second

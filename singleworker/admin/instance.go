@@ -16,14 +16,14 @@ import (
 // InstanceDetails is all that the records say of one running instance.
 type InstanceDetails struct {
 	Instance Instance
-	// SessionID is its session with ZooKeeper, in hexadecimal as ZooKeeper's own tools print it: "0x1000a2b". SessionTimeout is
-	// what the server granted it; 0 if it does not say.
+	// SessionID is its session with ZooKeeper, in hexadecimal as ZooKeeper's own tools print it:
+	// "0x1000a2b". SessionTimeout is what the server granted it; 0 if it does not say.
 	SessionID      string
 	SessionTimeout time.Duration
 	// Handlers are the names of its handlers, sorted; nil if it does not publish them.
 	Handlers []string
-	// Slots are the jobs and shards that it owns, and its parts, such as "report/app-1", of jobs that run on every instance,
-	// sorted by name.
+	// Slots are the jobs and shards that it owns, and its parts, such as "report/app-1", of jobs that
+	// run on every instance, sorted by name.
 	Slots []OwnedSlot
 }
 
@@ -36,8 +36,9 @@ type OwnedSlot struct {
 	Error string    `json:"error,omitempty"` // why its record of runs cannot be read
 }
 
-// Instance reads a running instance. It reads the owner records of all jobs in few requests, and of what the instance
-// owns the records of runs. Errors: *invalid.FieldError, ErrNoInstance, ErrDenied, ErrUnavailable.
+// Instance reads a running instance. It reads the owner records of all jobs in few requests, and of
+// what the instance owns the records of runs. Errors: *invalid.FieldError, ErrNoInstance,
+// ErrDenied, ErrUnavailable.
 func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, error) {
 	if err := job.CheckNodeName(sid); err != nil {
 		return InstanceDetails{}, &invalid.FieldError{Field: "InstanceID", Value: sid, Err: err}

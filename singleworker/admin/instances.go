@@ -45,13 +45,13 @@ type Instance struct {
 	Reason string `json:"reason,omitempty"`
 	Mode   string `json:"mode"`   // "lease" or "latch"
 	Leader bool   `json:"leader"` // in latch mode: it owns every job
-	// Order is the operator's order in force that keeps it from owning jobs, for itself or for its host, or
-	// nil.
+	// Order is the operator's order in force that keeps it from owning jobs, for itself or for its
+	// host, or nil.
 	Order *Order `json:"order,omitempty"`
 	// JobOrders are the operators' orders that keep it from owning one job each, sorted by job.
 	JobOrders []Order `json:"job_orders,omitempty"`
-	// Labels are what jobs can require (Config.Labels). Address is where people reach it (Config.Address); "" if it does
-	// not say.
+	// Labels are what jobs can require (Config.Labels). Address is where people reach it
+	// (Config.Address); "" if it does not say.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Address string            `json:"address,omitempty"`
 	// Withdrawn means that its own program called Manager.Drain. That lasts until
@@ -78,7 +78,8 @@ func (i Instance) closed() bool {
 	return false
 }
 
-// Order is an operator's order that keeps an instance, or every instance of a host, from owning jobs.
+// Order is an operator's order that keeps an instance, or every instance of a host, from owning
+// jobs.
 type Order struct {
 	InstanceID string `json:"instance_id"` // empty: every instance of the Host
 	Host       string `json:"host,omitempty"`
@@ -136,9 +137,10 @@ func (c *Client) clockOffset(ctx context.Context, incarnation string) (*time.Dur
 	return &offset, nil
 }
 
-// Orders lists operators' orders, sorted by instance ID, including those for
-// instances that are not running, and then those for one job, or for a host, sorted by job. One for an instance that may
-// not be read binds every start of it; its Reason says so. Errors: ErrDenied if they may not be listed, ErrUnavailable.
+// Orders lists operators' orders, sorted by instance ID, including those for instances that are not
+// running, and then those for one job, or for a host, sorted by job. One for an instance that may
+// not be read binds every start of it; its Reason says so. Errors: ErrDenied if they may not be
+// listed, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return retried(ctx, c, "list orders", func() ([]Order, error) {
 		orders, err := c.orders(ctx)
@@ -154,7 +156,8 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	})
 }
 
-// counted is nodes with the number of slots that each instance owns, which lags behind in its own record.
+// counted is nodes with the number of slots that each instance owns, which lags behind in its own
+// record.
 func (c *Client) counted(ctx context.Context) (all map[string]Instance, err error) {
 	if all, err = c.nodes(ctx); err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Who says who changes something and why, for the log that Client.Log reads. What is not printable is replaced, and what is
-// too long for an entry is cut.
+// Who says who changes something and why, for the log that Client.Log reads. What is not printable
+// is replaced, and what is too long for an entry is cut.
 type Who struct {
 	By     string // Default: Config.From
 	Reason string
@@ -22,7 +22,8 @@ type Who struct {
 
 type whoKey struct{}
 
-// As returns a context for calls of a Client that somebody asked for. By and Reason in the options of a call count more.
+// As returns a context for calls of a Client that somebody asked for. By and Reason in the options
+// of a call count more.
 func As(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
 
 // Self is user@host of this process, as far as the system knows.
@@ -37,13 +38,14 @@ func Self() string {
 	return name + "@" + host
 }
 
-// LogEntry is one change, or one thing that was asked of the owners of jobs, in the log of who did what.
+// LogEntry is one change, or one thing that was asked of the owners of jobs, in the log of who did
+// what.
 type LogEntry struct {
 	At time.Time `json:"at"` // on ZooKeeper's clock
-	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain", "disable" or "enable",
-	// or what was asked: "trigger", "stop-run" or "withdraw", which cancels requests. "declare" if a program's code has
-	// replaced what a job was, or created it while it ran. "unreadable" if the entry cannot be read. Newer versions have
-	// others.
+	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain",
+	// "disable" or "enable", or what was asked: "trigger", "stop-run" or "withdraw", which cancels
+	// requests. "declare" if a program's code has replaced what a job was, or created it while it ran.
+	// "unreadable" if the entry cannot be read. Newer versions have others.
 	Kind   string   `json:"kind"`
 	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
 	More   int      `json:"more,omitempty"` // how many jobs there are beside those
@@ -67,11 +69,12 @@ type LogOptions struct {
 	Max int
 }
 
-// Log returns who did what, newest first: the last 2,000 changes and, apart from them, the last 2,000 requests to run or
-// stop jobs, the last 2,000 declarations, and a few more. What a change wrote and its entry are of one transaction: one is
-// there exactly if the other was written. What instances do by themselves is not in it, nor the jobs that a program creates
-// when it starts, whose records say so. Errors: *invalid.FieldError for the name of
-// the job, ErrDenied, ErrUnavailable.
+// Log returns who did what, newest first: the last 2,000 changes and, apart from them, the last
+// 2,000 requests to run or stop jobs, the last 2,000 declarations, and a few more. What a change
+// wrote and its entry are of one transaction: one is there exactly if the other was written. What
+// instances do by themselves is not in it, nor the jobs that a program creates when it starts,
+// whose records say so. Errors: *invalid.FieldError for the name of the job, ErrDenied,
+// ErrUnavailable.
 func (c *Client) Log(ctx context.Context, opts LogOptions) ([]LogEntry, error) {
 	if opts.Job != "" {
 		if err := checkName(opts.Job); err != nil {

@@ -28,7 +28,8 @@ func (w *world) entries(opts LogOptions) (lines []string) {
 	return lines
 }
 
-// Every verb writes exactly one entry, in the transaction of its change, and none if it changes nothing.
+// Every verb writes exactly one entry, in the transaction of its change, and none if it changes
+// nothing.
 func TestLogOfEachVerb(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -19,8 +19,8 @@ func (c *Client) Names(ctx context.Context) ([]string, error) {
 	})
 }
 
-// ServerTypes lists the server types below the connection's chroot that an instance has joined, sorted.
-// Errors: ErrDenied, ErrUnavailable.
+// ServerTypes lists the server types below the connection's chroot that an instance has joined,
+// sorted. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) ServerTypes(ctx context.Context) ([]string, error) {
 	return retried(ctx, c, "list server types", func() ([]string, error) {
 		names, err := c.children(ctx, "/")

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// changes are what operators do to a job that is there: it is paused, and runs what somebody has asked for.
+// changes are what operators do to a job that is there: it is paused, and runs what somebody has
+// asked for.
 var changes = map[string]func(ctx context.Context, c *Client) error{
 	"edit": func(ctx context.Context, c *Client) error {
 		_, err := c.Edit(ctx, "job", changing(func(j *job.Job) { j.Schedule = "@daily" }), EditOptions{})
@@ -100,7 +101,8 @@ func changed(r *zkdev.Request) bool {
 	return len(r.Ops) == 1 && r.Ops[0].Op == zkdev.OpSetData
 }
 
-// another cancels the job, makes the next one of the name, and returns a function that expects that nothing happens to it.
+// another cancels the job, makes the next one of the name, and returns a function that expects that
+// nothing happens to it.
 func (w *world) another() (wantUnchanged func()) {
 	w.Helper()
 	if _, err := w.hand.Cancel(w.Context(), "job"); !errors.Is(err, ErrNotFound) { // the change may have been that
@@ -116,8 +118,9 @@ func (w *world) another() (wantUnchanged func()) {
 	}
 }
 
-// TestLateChangesLeaveTheNextJobAlone has each change slow on its way to the server. Its caller gives up, the job is canceled by
-// somebody else, and another one is submitted under its name. Then the change arrives.
+// TestLateChangesLeaveTheNextJobAlone has each change slow on its way to the server. Its caller
+// gives up, the job is canceled by somebody else, and another one is submitted under its name. Then
+// the change arrives.
 func TestLateChangesLeaveTheNextJobAlone(t *testing.T) {
 	t.Parallel()
 	for what, change := range changes {
@@ -146,8 +149,9 @@ func TestLateChangesLeaveTheNextJobAlone(t *testing.T) {
 	}
 }
 
-// TestRepeatedChangesLeaveTheNextJobAlone has the connection break when each change is made. Until there is another one, the job is
-// canceled by somebody else, and another one is submitted under its name.
+// TestRepeatedChangesLeaveTheNextJobAlone has the connection break when each change is made. Until
+// there is another one, the job is canceled by somebody else, and another one is submitted under
+// its name.
 func TestRepeatedChangesLeaveTheNextJobAlone(t *testing.T) {
 	t.Parallel()
 	for what, change := range changes {

@@ -39,8 +39,8 @@ func (n node) turned() (zkrec.Switch, error) {
 	return turned.WrittenAt(n.stat.Mtime), nil
 }
 
-// parsed is a spec with its switch and its schedule, or the error of parsing it. An *invalid.FieldError
-// means that the record can be read, but the job can never run.
+// parsed is a spec with its switch and its schedule, or the error of parsing it. An
+// *invalid.FieldError means that the record can be read, but the job can never run.
 type parsed struct {
 	spec      zkrec.Spec
 	schedule  *cronexpr.Schedule

@@ -53,7 +53,8 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 	return status, err
 }
 
-// undeclared reports whether live instances publish what they declare, each of them, and none declares the job.
+// undeclared reports whether live instances publish what they declare, each of them, and none
+// declares the job.
 func (c *Client) undeclared(ctx context.Context, name string, live map[string]Instance) (bool, error) {
 	lists := make(map[string]bool) // by hash: which are known
 	for _, i := range live {
@@ -84,7 +85,8 @@ func checkSlot(name string) error {
 	return checkName(zkrec.JobOfSlot(name))
 }
 
-// readers is how many jobs, slots, or instances are dealt with concurrently where there is no request for many.
+// readers is how many jobs, slots, or instances are dealt with concurrently where there is no
+// request for many.
 const readers = 32
 
 // List reads all jobs, sorted by name. A job of which a record may not be read, or whose node has a

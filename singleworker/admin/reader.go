@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// reader reads the nodes of a group, and keeps nothing. Its errors say that no server has answered, or that
-// a node may not be read.
+// reader reads the nodes of a group, and keeps nothing. Its errors say that no server has answered,
+// or that a node may not be read.
 type reader struct {
 	conn  *zkconn.Conn
 	tree  zkrec.Tree
@@ -105,8 +105,8 @@ func (rd reader) readMany(ctx context.Context, reads []zkconn.Read) ([]zkconn.Re
 	return results, nil
 }
 
-// historyOf parses the pages of a slot's history. stat has the czxid of the first page, and is otherwise the
-// one of the page that was written last.
+// historyOf parses the pages of a slot's history. stat has the czxid of the first page, and is
+// otherwise the one of the page that was written last.
 func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, err error) {
 	created := results[0].Stat.Czxid
 	for _, r := range results {
@@ -122,8 +122,8 @@ func historyOf(results []zkconn.ReadResult) (h zkrec.History, stat zkconn.Stat, 
 	return h, stat, err
 }
 
-// owners calls use for each slot of the jobs that an owner record names an instance for. It reads no other record:
-// of a job without shards, one.
+// owners calls use for each slot of the jobs that an owner record names an instance for. It reads
+// no other record: of a job without shards, one.
 func (rd reader) owners(ctx context.Context, jobs []string, use func(slot, sid string)) error {
 	others, err := rd.ownersOf(ctx, jobs, use)
 	if err != nil {
@@ -149,8 +149,8 @@ func (rd reader) owners(ctx context.Context, jobs []string, use func(slot, sid s
 	return err
 }
 
-// ownersOf calls use for the slots whose owner record names an instance, and returns the others. A record that may not
-// be read, or is unreadable, names nobody.
+// ownersOf calls use for the slots whose owner record names an instance, and returns the others. A
+// record that may not be read, or is unreadable, names nobody.
 func (rd reader) ownersOf(ctx context.Context, slots []string, use func(slot, sid string)) (others []string, err error) {
 	reads := make([]zkconn.Read, len(slots))
 	for i, slot := range slots {

@@ -24,7 +24,8 @@ type reading struct {
 	completeErr error          // why that cannot be read
 }
 
-// records holds the records of one slot: of a job without shards, of a shard, or of a job at one instance.
+// records holds the records of one slot: of a job without shards, of a shard, or of a job at one
+// instance.
 type records struct {
 	slot       string
 	spec       []byte      // of the job
@@ -43,8 +44,9 @@ type records struct {
 	historyErr error         // why it cannot be read
 }
 
-// readings reads the records of jobs, or of single slots of them. Ten thousand take as many requests as one, but for their size.
-// The histories are read if that is set. A job whose slots have changed meanwhile is read again.
+// readings reads the records of jobs, or of single slots of them. Ten thousand take as many
+// requests as one, but for their size. The histories are read if that is set. A job whose slots
+// have changed meanwhile is read again.
 func (rd reader) readings(ctx context.Context, names []string, histories bool) ([]reading, error) {
 	all := make([]reading, len(names))
 	left := make([]*reading, len(names))
@@ -102,9 +104,9 @@ func (rd reader) readJob(ctx context.Context, job string) (records, error) {
 	return records{slot: job, spec: results[0].Data, stat: results[0].Stat, register: nodeOf(register, results[1])}, nil
 }
 
-// round is one pass of readings. Each step reads all that it needs in one go, and depends on the one
-// before. Tick records are read before owner records, and those before registrations: an instance
-// registers before it owns, and owns before it claims.
+// round is one pass of readings. Each step reads all that it needs in one go, and depends on the
+// one before. Tick records are read before owner records, and those before registrations: an
+// instance registers before it owns, and owns before it claims.
 type round struct {
 	reader
 
@@ -166,7 +168,8 @@ func (r *round) read(ctx context.Context) error {
 	return nil
 }
 
-// readSpec reads the spec and the switch, and the tick record that most jobs have: that of a job that is not divided.
+// readSpec reads the spec and the switch, and the tick record that most jobs have: that of a job
+// that is not divided.
 func (r *round) readSpec(into *reading) {
 	whole := zkrec.JobOfSlot(into.name)
 	into.job.slot = whole
@@ -206,7 +209,8 @@ func (r *records) setTick(tree zkrec.Tree, result zkconn.ReadResult) {
 	}
 }
 
-// readParts reads at which instances a job runs that runs on every one, or finds out which slots it has otherwise.
+// readParts reads at which instances a job runs that runs on every one, or finds out which slots it
+// has otherwise.
 func (r *round) readParts(into *reading) {
 	if !into.of.isEverywhere() {
 		into.setSlots(nil)
@@ -250,8 +254,8 @@ func (r *round) readTicks(into *reading) {
 	}
 }
 
-// conclude sets where the ticks of a new shard begin, and up to which tick shards wait for the first one.
-// Both follow from several records.
+// conclude sets where the ticks of a new shard begin, and up to which tick shards wait for the
+// first one. Both follow from several records.
 func (r *reading) conclude() {
 	for i := range r.slots {
 		if slot := &r.slots[i]; slot.tick.Watermark == 0 && slot.tickErr == nil {
@@ -315,8 +319,9 @@ func (r *round) readHistory(into *reading, slot *records) {
 	}
 }
 
-// readRuns reads again the tick records with an open run that does not belong to the owner. Run and owner are
-// two nodes, and the run may have ended between the readings: it counts only if its record has not changed.
+// readRuns reads again the tick records with an open run that does not belong to the owner. Run and
+// owner are two nodes, and the run may have ended between the readings: it counts only if its
+// record has not changed.
 func (r *round) readRuns(ctx context.Context) error {
 	for {
 		r.each(func(into *reading) {

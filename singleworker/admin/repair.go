@@ -63,11 +63,11 @@ func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode,
 	return retried(ctx, c, fmt.Sprintf("job %q", name), func() ([]UnreadableNode, error) { return c.unreadable(ctx, name) })
 }
 
-// Repair atomically replaces the nodes that Unreadable listed with fresh ones, so that instances can run the
-// job again. Owners notice within a sync period, or with the job's next change. ErrConflict is returned
-// when a node has changed since; ErrUnreadable, and nothing is written, when the job's spec is among the
-// nodes: submit the job again with Replace, then repair the rest. Further errors: ErrDenied,
-// ErrUnavailable.
+// Repair atomically replaces the nodes that Unreadable listed with fresh ones, so that instances
+// can run the job again. Owners notice within a sync period, or with the job's next change.
+// ErrConflict is returned when a node has changed since; ErrUnreadable, and nothing is written,
+// when the job's spec is among the nodes: submit the job again with Replace, then repair the rest.
+// Further errors: ErrDenied, ErrUnavailable.
 func (c *Client) Repair(ctx context.Context, name string, nodes []UnreadableNode) error {
 	var ops []zkconn.Op
 	for _, n := range nodes {
@@ -195,8 +195,8 @@ func (c *Client) unreadableOf(ctx context.Context, slot string) (nodes []Unreada
 	return nodes, mark, nil
 }
 
-// check returns n if its data cannot be read. A node that does not exist is created by the instance that
-// runs the job.
+// check returns n if its data cannot be read. A node that does not exist is created by the instance
+// that runs the job.
 func (c *Client) check(
 	ctx context.Context, n UnreadableNode, parse func(data []byte, stat zkconn.Stat) error,
 ) ([]UnreadableNode, error) {

@@ -89,7 +89,8 @@ func TestRepairOfAHistory(t *testing.T) {
 	})
 }
 
-// A switch that cannot be read makes its job invalid. Nothing can be done with the job until it is repaired, but that it be replaced.
+// A switch that cannot be read makes its job invalid. Nothing can be done with the job until it is
+// repaired, but that it be replaced.
 func TestRepairOfASwitch(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

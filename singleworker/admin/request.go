@@ -116,7 +116,8 @@ func (a *ask) once(ctx context.Context) error {
 	return err
 }
 
-// same refuses the request if the job has changed. A job that is done has no owner: it is opened, of which the signals tell.
+// same refuses the request if the job has changed. A job that is done has no owner: it is opened,
+// of which the signals tell.
 func (a *ask) same(job records, spec zkrec.Spec) (ops []zkconn.Op, told []signals.Signal) {
 	ops = []zkconn.Op{zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)}
 	if spec.Done == nil || a.request.Kind != zkrec.RequestRun {
@@ -172,9 +173,11 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 	return ops, nil
 }
 
-// hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's, and that of the first of the others that
-// can take the slot, which relieves an owner that does nothing. Who comes first may be another one by now, or be known by the instances not
-// to take slots at present. Then the owner alone hears of the request, and who becomes the owner, or the first of the others, reads it.
+// hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's,
+// and that of the first of the others that can take the slot, which relieves an owner that does
+// nothing. Who comes first may be another one by now, or be known by the instances not to take
+// slots at present. Then the owner alone hears of the request, and who becomes the owner, or the
+// first of the others, reads it.
 func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]Instance) (incarnations []string) {
 	next, most := "", uint64(0)
 	for _, sid := range able {
@@ -215,8 +218,8 @@ func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
 	return box, err
 }
 
-// waiting reads the oldest pending requests of a slot, as its owner does. One that cannot be read, or is
-// not among those, still counts.
+// waiting reads the oldest pending requests of a slot, as its owner does. One that cannot be read,
+// or is not among those, still counts.
 func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
 	path := c.tree.Requests(slot)
 	ids, err := c.children(ctx, path)

@@ -64,8 +64,9 @@ type Run struct {
 	Started    time.Time `json:"started_at,omitzero"`
 	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
 	Error      string    `json:"error,omitempty"`   // at most 4 KiB
-	// NotBegun says that an interrupted run was claimed and never begun: its instance stopped, drained or lost the job
-	// before it called the handler. Unless the tick is given up, the next run is the same attempt.
+	// NotBegun says that an interrupted run was claimed and never begun: its instance stopped, drained
+	// or lost the job before it called the handler. Unless the tick is given up, the next run is the
+	// same attempt.
 	NotBegun bool `json:"not_begun,omitempty"`
 	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
 	// InstanceID took the job over. Empty if that did not happen.
@@ -73,10 +74,11 @@ type Run struct {
 	// DelayedMillis is how long the run waited because its instance had as many in
 	// progress as it may, in milliseconds.
 	DelayedMillis int64 `json:"delayed_ms,omitempty"`
-	// Begun is when Job.BeforeTick had returned nil for the tick; zero if it has not, or the job has none.
+	// Begun is when Job.BeforeTick had returned nil for the tick; zero if it has not, or the job has
+	// none.
 	Begun time.Time `json:"begun_at,omitzero"`
-	// Restarts is, of a job that always runs, how many runs before this one, in a row, lasted less than 10 minutes and
-	// were not ended because the job moved.
+	// Restarts is, of a job that always runs, how many runs before this one, in a row, lasted less
+	// than 10 minutes and were not ended because the job moved.
 	Restarts int `json:"restarts,omitempty"`
 	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
 	// NextAttemptAt or later. Only set for JobStatus.LastRun and HeldRun.
@@ -89,10 +91,11 @@ func (r Run) OK() bool { return r.State == RunOK }
 
 // Entry is the outcome of a tick: a run, or consecutive ticks that were not run.
 type Entry struct {
-	// Number counts the entries of the slot's history, from 1; it never changes. 0 is a run that has not ended: it has no entry yet.
+	// Number counts the entries of the slot's history, from 1; it never changes. 0 is a run that has
+	// not ended: it has no entry yet.
 	Number int64 `json:"number,omitempty"`
-	// Rev counts the writes of the history, up to the one that has last changed the entry: its first one, or one by which
-	// a row of ticks became longer, or a result came late.
+	// Rev counts the writes of the history, up to the one that has last changed the entry: its first
+	// one, or one by which a row of ticks became longer, or a result came late.
 	Rev int64 `json:"rev,omitempty"`
 	Run
 	// To and Count are the last and the number of consecutive ticks that were not

@@ -56,8 +56,8 @@ func (r Resizing) String() string {
 // isEverywhere reports whether the job has a slot for each of the instances that are on record.
 func (of parsed) isEverywhere() bool { return of.spec.Job.Everywhere && !of.spec.Canceled }
 
-// slots lists the slots of a name: the current shards of a job, or what it has at the given instances, or the job itself
-// if it is not divided, or the one slot.
+// slots lists the slots of a name: the current shards of a job, or what it has at the given
+// instances, or the job itself if it is not divided, or the one slot.
 func (of parsed) slots(name string, sids []string) ([]string, error) {
 	whole, _, one := zkrec.SplitInstance(name)
 	switch {

@@ -48,7 +48,8 @@ func TestStopRun(t *testing.T) {
 	}
 }
 
-// A stop is accepted beside the maximum of pending requests, and two stops of a run are one request.
+// A stop is accepted beside the maximum of pending requests, and two stops of a run are one
+// request.
 func TestStopRunOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

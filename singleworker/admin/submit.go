@@ -12,12 +12,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Submit creates a job, or replaces an existing one if opts.Replace is set, and
-// returns when ZooKeeper has accepted it. The Outcome is OutcomeCreated,
-// OutcomeReplaced, or OutcomeUnchanged if the same job exists. A different job of
-// that name is refused with ErrExists unless opts.Replace is set, and in any case
-// if a newer version wrote it. Errors: *invalid.FieldError, *invalid.FieldError for opts.Pause, ErrExists,
-// ErrConflict, ErrDenied, ErrUnavailable.
+// Submit creates a job, or replaces an existing one if opts.Replace is set, and returns when
+// ZooKeeper has accepted it. The Outcome is OutcomeCreated, OutcomeReplaced, or OutcomeUnchanged if
+// the same job exists. A different job of that name is refused with ErrExists unless opts.Replace
+// is set, and in any case if a newer version wrote it. Errors: *invalid.FieldError,
+// *invalid.FieldError for opts.Pause, ErrExists, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
 	if err := j.Validate(); err != nil {
 		return Change{}, err

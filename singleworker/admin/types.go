@@ -19,8 +19,9 @@ const (
 	// steps, and counts as gone. If that was interrupted, Cancel or Submit
 	// completes it.
 	StateCanceled State = "canceled"
-	// StateDone means that the only tick of a job with an "@at" schedule is accounted for, nothing of it runs or waits
-	// to run, and nobody owns it. JobStatus.DoneAt says since when. It is removed Job.KeepDone after that.
+	// StateDone means that the only tick of a job with an "@at" schedule is accounted for, nothing of
+	// it runs or waits to run, and nobody owns it. JobStatus.DoneAt says since when. It is removed
+	// Job.KeepDone after that.
 	StateDone State = "done"
 )
 
@@ -35,12 +36,13 @@ type JobStatus struct {
 	Job job.Job `json:"spec,omitzero"`
 	// Shard identifies the shard; nil for a whole job.
 	Shard *Shard `json:"shard,omitempty"`
-	// InstanceID is that of the instance whose part of a job this is that runs on every instance; "" otherwise.
+	// InstanceID is that of the instance whose part of a job this is that runs on every instance; ""
+	// otherwise.
 	InstanceID string `json:"instance_id,omitempty"`
-	// Slots are the current shards, by index; empty if the job has no shards.
-	// During resharding their number may differ from Job.Shards. Of a job that runs on every instance they are its
-	// parts, such as "report/app-1", sorted by instance; those of instances that are gone or take no jobs stay for a
-	// day, unowned with reason.Absent, and do not count in the State of the job.
+	// Slots are the current shards, by index; empty if the job has no shards. During resharding their
+	// number may differ from Job.Shards. Of a job that runs on every instance they are its parts, such
+	// as "report/app-1", sorted by instance; those of instances that are gone or take no jobs stay for
+	// a day, unowned with reason.Absent, and do not count in the State of the job.
 	Slots []JobStatus `json:"shards,omitempty"`
 	// Resizing is a change of the shards that has not taken effect yet, or nil.
 	Resizing *Resizing `json:"resizing,omitempty"`
@@ -66,8 +68,8 @@ type JobStatus struct {
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`
-	// Conditions are what is wrong with the job, or the shard, or worth knowing of it, when it was read. The first says how it stands. Nil
-	// if it is owned and runs as it should.
+	// Conditions are what is wrong with the job, or the shard, or worth knowing of it, when it was
+	// read. The first says how it stands. Nil if it is owned and runs as it should.
 	Conditions []reason.Condition `json:"conditions,omitempty"`
 	// Owner is the owner on record, or nil. An owner that has died stays on record
 	// until it is replaced; State is StateUnowned then.
@@ -82,12 +84,14 @@ type JobStatus struct {
 	DoneAt time.Time `json:"done_at,omitzero"`
 	// LastRun is nil if the job never ran.
 	LastRun *Run `json:"last_run"`
-	// HeldRun is a run before LastRun, which is manual: its NextAttempt waits for the end of a pause. Nil if none does.
+	// HeldRun is a run before LastRun, which is manual: its NextAttempt waits for the end of a pause.
+	// Nil if none does.
 	HeldRun *Run `json:"held_run,omitempty"`
 	// Overrun is the first tick that came due during the run in progress; zero if none did. By
 	// Job.Overlap, it and those after it are skipped, or wait for the run to end.
 	Overrun time.Time `json:"overrun_tick,omitzero"`
-	// Hung says that the run in progress seems to hang; nil if it does not. Of a job with shards, it is the run that began first.
+	// Hung says that the run in progress seems to hang; nil if it does not. Of a job with shards, it
+	// is the run that began first.
 	Hung *Hung `json:"hung,omitempty"`
 	// Failing says for how long runs have failed; nil if the last one did not. For a job with
 	// shards, Slots have it.
@@ -99,8 +103,8 @@ type JobStatus struct {
 	// by AlarmAfter; zero if no tick is overdue. Ticks of a pause are due when it
 	// is over. No tick is overdue while a run is in progress.
 	Overdue time.Time `json:"overdue_tick,omitzero"`
-	// Waiting is the first tick, of any shard, that is due and waits for Job.BeforeTick, which the first shard calls;
-	// zero if none does.
+	// Waiting is the first tick, of any shard, that is due and waits for Job.BeforeTick, which the
+	// first shard calls; zero if none does.
 	Waiting time.Time `json:"waiting_tick,omitzero"`
 	// Alarm is the last tick that an instance reported as missed, or nil. It stays
 	// even if the tick is accounted for later.
@@ -165,8 +169,9 @@ const (
 type SubmitOptions struct {
 	// Replace changes a job that exists and differs, instead of ErrExists.
 	Replace bool
-	// Pause, if not nil, has the job paused from the moment in which it is created or replaced: no run of it
-	// can begin in between. A job that exists and is not paused differs then. A pause that lasts stays as it is.
+	// Pause, if not nil, has the job paused from the moment in which it is created or replaced: no run
+	// of it can begin in between. A job that exists and is not paused differs then. A pause that lasts
+	// stays as it is.
 	Pause *PauseOptions
 	// DryRun checks and reports what would be done, and writes nothing.
 	DryRun bool

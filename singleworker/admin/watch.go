@@ -16,22 +16,24 @@ import (
 
 // WatchOptions says what Watch reports. The zero value is everything from now on.
 type WatchOptions struct {
-	// Jobs are the names of the jobs to watch, whether they exist or not; then events of instances are not
-	// reported, and a gap of jobs may be one of others. Default: all jobs, and the instances.
+	// Jobs are the names of the jobs to watch, whether they exist or not; then events of instances are
+	// not reported, and a gap of jobs may be one of others. Default: all jobs, and the instances.
 	Jobs []string
-	// Since is the Cursor of an event up to which another Watch has reported everything: what happened after it is
-	// reported first, as far as the records tell, before EventWatching. Events that may have happened before are marked as
-	// Repeated: runs have IDs to tell. Of a job whose history has forgotten entries, of cancellations and of instances that left, a
-	// gap is reported. If ZooKeeper no longer has that transaction, as after a restore, a gap is all that is reported of the
-	// past, and cursors begin again. Default: 0, which reports nothing of the past.
+	// Since is the Cursor of an event up to which another Watch has reported everything: what happened
+	// after it is reported first, as far as the records tell, before EventWatching. Events that may
+	// have happened before are marked as Repeated: runs have IDs to tell. Of a job whose history has
+	// forgotten entries, of cancellations and of instances that left, a gap is reported. If ZooKeeper
+	// no longer has that transaction, as after a restore, a gap is all that is reported of the past,
+	// and cursors begin again. Default: 0, which reports nothing of the past.
 	Since int64
-	// Trouble has EventJobTrouble reported, too: that a job is late, hangs or is invalid, or no longer is. Those that are so when the Watch
-	// begins are reported before EventWatching, whatever Since says. It costs a reading of all jobs at the beginning and after a
-	// reconnection, and then of each job when its record changes, when it has a new trouble or an old one, and, if it runs in
-	// time, once per AlarmAfter at most. Default: false.
+	// Trouble has EventJobTrouble reported, too: that a job is late, hangs or is invalid, or no longer
+	// is. Those that are so when the Watch begins are reported before EventWatching, whatever Since
+	// says. It costs a reading of all jobs at the beginning and after a reconnection, and then of each
+	// job when its record changes, when it has a new trouble or an old one, and, if it runs in time,
+	// once per AlarmAfter at most. Default: false.
 	Trouble bool
-	// Pause is how long changes are gathered before they are read. Longer means fewer requests, later events, and more of
-	// them that share a reading. Default 250 ms.
+	// Pause is how long changes are gathered before they are read. Longer means fewer requests, later
+	// events, and more of them that share a reading. Default 250 ms.
 	Pause time.Duration
 }
 
@@ -43,22 +45,25 @@ const (
 	rootAgain = time.Second
 )
 
-// Watch reports what happens in the group until ctx is done or the loop ends. The last element has the error that ended it:
-// *invalid.FieldError for a name, *invalid.FieldError, ErrDenied, the cause of ctx, or ErrUnavailable if ctx ended while no server
-// answered. While ZooKeeper is away, or after the session has expired, it waits, and resumes from what it has
-// reported.
+// Watch reports what happens in the group until ctx is done or the loop ends. The last element has
+// the error that ended it: *invalid.FieldError for a name, *invalid.FieldError, ErrDenied, the
+// cause of ctx, or ErrUnavailable if ctx ended while no server answered. While ZooKeeper is away,
+// or after the session has expired, it waits, and resumes from what it has reported.
 //
-// Nothing is reported twice, and nothing is left out silently. Each run, each row of ticks that were not run, and each
-// result of a job comes in order, also if the job ran many times while the connection was down, as far as its history reaches
-// back. What that has forgotten, jobs and instances that came and went unseen, and records that cannot
-// be read, are reported as EventGap. Of owners and of records of jobs only the last is known, and how many there were in
-// between: Event.Unseen. A job that is canceled takes its history with it: what it did since its last event, at most Pause earlier
-// while the connection was up, is not known. Events of different jobs come in the order of Event.Zxid if they were read together.
+// Nothing is reported twice, and nothing is left out silently. Each run, each row of ticks that
+// were not run, and each result of a job comes in order, also if the job ran many times while the
+// connection was down, as far as its history reaches back. What that has forgotten, jobs and
+// instances that came and went unseen, and records that cannot be read, are reported as EventGap.
+// Of owners and of records of jobs only the last is known, and how many there were in between:
+// Event.Unseen. A job that is canceled takes its history with it: what it did since its last event,
+// at most Pause earlier while the connection was up, is not known. Events of different jobs come in
+// the order of Event.Zxid if they were read together.
 //
-// It costs ZooKeeper three watches for each job or shard, and, for each change, a notification and a part of a bulk
-// request; a result, or ticks that were not run, are a part of another one, for the history, which the begin of a run
-// is not. A consumer that is slow delays the reading, and what changes meanwhile is read once: memory does not grow. Each
-// reconnection reads the records of all jobs again, and the histories that were written since.
+// It costs ZooKeeper three watches for each job or shard, and, for each change, a notification and
+// a part of a bulk request; a result, or ticks that were not run, are a part of another one, for
+// the history, which the begin of a run is not. A consumer that is slow delays the reading, and
+// what changes meanwhile is read once: memory does not grow. Each reconnection reads the records of
+// all jobs again, and the histories that were written since.
 func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := o.check()
@@ -226,8 +231,9 @@ func (w *watcher) round(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// A notification comes before any reply that shows its transaction or a later one. So all that happened up to
-	// what was seen before this round is read in it; and up to what it has seen itself, if nothing has changed meanwhile.
+	// A notification comes before any reply that shows its transaction or a later one. So all that
+	// happened up to what was seen before this round is read in it; and up to what it has seen itself,
+	// if nothing has changed meanwhile.
 	safe := w.seen
 	if err := w.read(ctx, paths, all); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 
 var watchSeeds = flag.Int("watch.seeds", 20, "how many groups TestWatchReportsEverything makes up")
 
-// A group is made up at random, and the connection of who watches it is cut, expires, or stands still at random moments. What
-// was reported is compared with the server's transaction log.
+// A group is made up at random, and the connection of who watches it is cut, expires, or stands
+// still at random moments. What was reported is compared with the server's transaction log.
 func TestWatchReportsEverything(t *testing.T) {
 	t.Parallel()
 	for seed := range *watchSeeds {
@@ -50,8 +50,8 @@ func TestWatchReportsEverything(t *testing.T) {
 	}
 }
 
-// Who stops watching at random events, and resumes from the cursor of the last one, hears of each run at least once. (Of jobs
-// and instances that are gone, only that there are some.)
+// Who stops watching at random events, and resumes from the cursor of the last one, hears of each
+// run at least once. (Of jobs and instances that are gone, only that there are some.)
 func TestWatchResumesFromAnyCursor(t *testing.T) {
 	t.Parallel()
 	for seed := range *watchSeeds {
@@ -316,7 +316,8 @@ func newTruth(log []zkdev.Txn, from int64) *truth {
 	return tr
 }
 
-// told notes what a write of a history says. It comes after that of the tick record, or before, in one transaction.
+// told notes what a write of a history says. It comes after that of the tick record, or before, in
+// one transaction.
 func (tr *truth) told(slot string, was, now zkrec.History) {
 	states, rows := make(map[string]string), make(map[int64]int)
 	for _, e := range was.Entries {
@@ -429,8 +430,8 @@ func (tr *truth) compare(t *testing.T, events []Event) {
 	}
 }
 
-// firsts is the begins and ends of runs, in order, and their last results: one that came late may have been written before the
-// first one was read, and is not in order.
+// firsts is the begins and ends of runs, in order, and their last results: one that came late may
+// have been written before the first one was read, and is not in order.
 func firsts(runs []string) (order []string, results map[string]string) {
 	results = make(map[string]string)
 	for _, text := range runs {

@@ -15,8 +15,8 @@ import (
 
 // WatchHistoriesOptions says how WatchHistories reads. The zero value is fine.
 type WatchHistoriesOptions struct {
-	// Since is the Cursor of a former reading, with which the first ones say whether jobs may have come and gone since.
-	// Default: 0, which does not ask.
+	// Since is the Cursor of a former reading, with which the first ones say whether jobs may have
+	// come and gone since. Default: 0, which does not ask.
 	Since int64
 	// Pause is how long changes are gathered before they are read. Default 250 ms.
 	Pause time.Duration
@@ -24,7 +24,8 @@ type WatchHistoriesOptions struct {
 
 // HistoryReading is what a round of reading has found.
 type HistoryReading struct {
-	// Cursor is the number of a transaction up to which everything was read, in this reading and those before.
+	// Cursor is the number of a transaction up to which everything was read, in this reading and those
+	// before.
 	Cursor int64
 	// Whole means that every history of the group has been read since the call began.
 	Whole bool
@@ -32,35 +33,44 @@ type HistoryReading struct {
 	Slots []SlotHistory
 	// Gone are jobs, shards, and jobs at an instance, that were read before and are no longer there.
 	Gone []string
-	// UnseenJobs means that jobs were, or may have been, submitted and canceled without having been read.
+	// UnseenJobs means that jobs were, or may have been, submitted and canceled without having been
+	// read.
 	UnseenJobs bool
-	// Unreadable says why a record cannot be read, by the name of the job or of the shard; each reason once.
+	// Unreadable says why a record cannot be read, by the name of the job or of the shard; each reason
+	// once.
 	Unreadable map[string]error
 }
 
-// SlotHistory is the history of a job, of a shard, or of a job at one instance, as its record has it.
+// SlotHistory is the history of a job, of a shard, or of a job at one instance, as its record has
+// it.
 type SlotHistory struct {
-	// Name is that of the job, of the shard, such as "report[3]", or of the job at an instance: "report/app-1".
+	// Name is that of the job, of the shard, such as "report[3]", or of the job at an instance:
+	// "report/app-1".
 	Name string
-	// Incarnation is the transaction that created the record: another one if the job was canceled and submitted again.
+	// Incarnation is the transaction that created the record: another one if the job was canceled and
+	// submitted again.
 	Incarnation int64
 	// Written is when the record was last written, by ZooKeeper's clock.
 	Written time.Time
-	// Rev counts the writes of the history, and Number its entries, with those that are forgotten. Dropped is the highest Rev of
-	// an entry that was forgotten to make room. So who has read the history up to some Rev has missed nothing unless
-	// Dropped is higher, and what is new to him are the entries with a higher Rev.
+	// Rev counts the writes of the history, and Number its entries, with those that are forgotten.
+	// Dropped is the highest Rev of an entry that was forgotten to make room. So who has read the
+	// history up to some Rev has missed nothing unless Dropped is higher, and what is new to him are
+	// the entries with a higher Rev.
 	Rev, Number, Dropped int64
-	// Entries are what became of the last ticks, oldest first; of runs, only those that have ended. The last entry grows
-	// while it is a row of ticks that were not run. An entry of a run that was interrupted or lost is replaced if
-	// its result comes late. Nothing else changes but that entries are added, and that the oldest go.
+	// Entries are what became of the last ticks, oldest first; of runs, only those that have ended.
+	// The last entry grows while it is a row of ticks that were not run. An entry of a run that was
+	// interrupted or lost is replaced if its result comes late. Nothing else changes but that entries
+	// are added, and that the oldest go.
 	Entries []Entry
 }
 
-// WatchHistories yields the histories of all jobs and then, until ctx is done or the loop ends, those that have changed. It is for
-// those who keep what the histories forget: see package runlog. The last element has the error that ended it, as with Watch. It
-// costs ZooKeeper four watches for each job, one more for each shard, and a part of a bulk request for each change; after a lost
-// connection all histories are read again. Histories that have not changed since they were last yielded are not
-// yielded again. A consumer that is slow delays the reading, and memory does not grow.
+// WatchHistories yields the histories of all jobs and then, until ctx is done or the loop ends,
+// those that have changed. It is for those who keep what the histories forget: see package runlog.
+// The last element has the error that ended it, as with Watch. It costs ZooKeeper four watches for
+// each job, one more for each shard, and a part of a bulk request for each change; after a lost
+// connection all histories are read again. Histories that have not changed since they were last
+// yielded are not yielded again. A consumer that is slow delays the reading, and memory does not
+// grow.
 func (c *Client) WatchHistories(ctx context.Context, o WatchHistoriesOptions) iter.Seq2[HistoryReading, error] {
 	return func(yield func(HistoryReading, error) bool) {
 		opts := WatchOptions{Since: o.Since, Pause: o.Pause}
@@ -83,7 +93,8 @@ type historyWatch struct {
 	whole   bool           // what was reported last
 }
 
-// readWhole reads the histories of some slots: those of which the tick record tells that they were written since.
+// readWhole reads the histories of some slots: those of which the tick record tells that they were
+// written since.
 func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 	reads := make([]zkconn.Read, len(slots))
 	for i, name := range slots {
@@ -114,7 +125,8 @@ func (w *watcher) readWhole(ctx context.Context, slots []string) error {
 	return nil
 }
 
-// tickWhole takes in a tick record. ok is false if the history has not been written since it was last read.
+// tickWhole takes in a tick record. ok is false if the history has not been written since it was
+// last read.
 func (w *watcher) tickWhole(name string, slot *watchedSlot, r zkconn.ReadResult) (read slotRead, ok bool) {
 	t := &slot.ticks
 	read = slotRead{name: name, slot: slot, stat: r.Stat}
@@ -176,7 +188,8 @@ func (w *watcher) left(slots ...string) {
 // leftJob is left for all slots of a job.
 func (w *watcher) leftJob(job *watchedJob) { w.left(slices.Sorted(maps.Keys(job.slots))...) }
 
-// reportWhole reports what was read of the histories. Of the events, those are of use that tell what was not read.
+// reportWhole reports what was read of the histories. Of the events, those are of use that tell
+// what was not read.
 func (w *watcher) reportWhole(cursor int64) error {
 	reading := &w.histories.reading
 	for _, ev := range w.events {

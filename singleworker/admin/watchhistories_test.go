@@ -126,8 +126,8 @@ func TestWatchHistories(t *testing.T) {
 	})
 }
 
-// A claim says in the tick record that the history is as it was, so the history is not read for it. A tick record that cannot be read
-// says nothing.
+// A claim says in the tick record that the history is as it was, so the history is not read for it.
+// A tick record that cannot be read says nothing.
 func TestWatchHistoriesReadsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -182,8 +182,8 @@ func TestWatchHistoriesSince(t *testing.T) {
 	})
 }
 
-// Whatever happens to its connection, who reads has the histories as they are in the end, and has seen each of their entries unless a
-// history has forgotten it.
+// Whatever happens to its connection, who reads has the histories as they are in the end, and has
+// seen each of their entries unless a history has forgotten it.
 func TestWatchHistoriesOfRandomGroups(t *testing.T) {
 	t.Parallel()
 	for seed := range *watchSeeds {

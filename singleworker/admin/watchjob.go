@@ -26,8 +26,9 @@ type watchedJob struct {
 	watchedTrouble
 }
 
-// readJobs reads what is to be read of some jobs. What reads them in the order in which they depend on each other: a history
-// is no older than the tick record, so that what that says of a former run is in there.
+// readJobs reads what is to be read of some jobs. What reads them in the order in which they depend
+// on each other: a history is no older than the tick record, so that what that says of a former run
+// is in there.
 func (w *watcher) readJobs(ctx context.Context, names []string, jobs map[string]*look) error {
 	if err := w.readSpecs(ctx, names, jobs); err != nil {
 		return err
@@ -70,7 +71,8 @@ func (w *watcher) readJobs(ctx context.Context, names []string, jobs map[string]
 	return w.awaitNodes(ctx, names)
 }
 
-// readSpecs reads the records of jobs and the lists of their shards. Slots that are new are to be read, too.
+// readSpecs reads the records of jobs and the lists of their shards. Slots that are new are to be
+// read, too.
 func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string]*look) error {
 	var reads []zkconn.Read
 	var read []string

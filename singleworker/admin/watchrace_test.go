@@ -55,7 +55,8 @@ func (w *world) until(c *Client, cursor int64, run string) int64 {
 	return 0
 }
 
-// The cursor of an event does not skip others that were read with it, nor what changed while they were read.
+// The cursor of an event does not skip others that were read with it, nor what changed while they
+// were read.
 func TestWatchCursorSkipsNothing(t *testing.T) {
 	t.Parallel()
 	for name, overtaken := range map[string]bool{"in a batch": false, "while it was read": true} {
@@ -163,7 +164,8 @@ func TestWatchCountsWhileThingsChange(t *testing.T) {
 	})
 }
 
-// The history of a job that was submitted again is not read with the tick record of the one before, nor taken for the history of that.
+// The history of a job that was submitted again is not read with the tick record of the one before,
+// nor taken for the history of that.
 func TestWatchMixesNoTwoJobs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -208,7 +210,8 @@ func TestWatchMixesNoTwoJobs(t *testing.T) {
 	}
 }
 
-// A shard that went and came back has a new history, and one that somebody has created again is continued.
+// A shard that went and came back has a new history, and one that somebody has created again is
+// continued.
 func TestWatchNodesThatComeBack(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -404,7 +407,8 @@ func TestWatchCosts(t *testing.T) {
 	})
 }
 
-// TestWatchRunsThatFollowEachOther has a run begin in the same reading that shows the end of the one before.
+// TestWatchRunsThatFollowEachOther has a run begin in the same reading that shows the end of the
+// one before.
 func TestWatchRunsThatFollowEachOther(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -425,7 +429,8 @@ func TestWatchRunsThatFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestWatchSaysWhatIsSuperseded has results of interrupted runs come late: of the last run of a job, and of one before it.
+// TestWatchSaysWhatIsSuperseded has results of interrupted runs come late: of the last run of a
+// job, and of one before it.
 func TestWatchSaysWhatIsSuperseded(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -451,7 +456,8 @@ func TestWatchSaysWhatIsSuperseded(t *testing.T) {
 	})
 }
 
-// TestWatchFromALostHistory resumes from a cursor that is beyond all there is: the ensemble was restored from a backup.
+// TestWatchFromALostHistory resumes from a cursor that is beyond all there is: the ensemble was
+// restored from a backup.
 func TestWatchFromALostHistory(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -470,8 +476,9 @@ func TestWatchFromALostHistory(t *testing.T) {
 	})
 }
 
-// TestWatchOutlivesARestore has the ensemble restored from a backup while a Watch runs: as a new leader does, who continues the numbers of
-// transactions, and as a server whose data was replaced, which uses them again. The cursors that follow are of what there is then.
+// TestWatchOutlivesARestore has the ensemble restored from a backup while a Watch runs: as a new
+// leader does, who continues the numbers of transactions, and as a server whose data was replaced,
+// which uses them again. The cursors that follow are of what there is then.
 func TestWatchOutlivesARestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A childList counts the children that were created below a node, to tell how many came and went unseen.
+// A childList counts the children that were created below a node, to tell how many came and went
+// unseen.
 type childList struct {
 	found     bool
 	czxid     int64 // of the node; 0: it was never there
@@ -22,8 +23,9 @@ type childList struct {
 	after     int64 // what was known of the list, for a gap
 }
 
-// listed takes in a reading of the list. fresh means that the node was created after the watch began, if its czxid is new. It
-// reports whether children may have gone since the cursor, or with a former node.
+// listed takes in a reading of the list. fresh means that the node was created after the watch
+// began, if its czxid is new. It reports whether children may have gone since the cursor, or with a
+// former node.
 func (l *childList) listed(stat zkconn.Stat, since int64, fresh bool) (gone bool) {
 	creations := (int(stat.Cversion) + stat.NumChildren) / 2 // it counts deletions, too
 	switch {
@@ -47,8 +49,8 @@ func (l *childList) created(czxid int64) {
 	}
 }
 
-// settle returns how many children came and went unseen. Those of which a notification is on its way are given
-// another round.
+// settle returns how many children came and went unseen. Those of which a notification is on its
+// way are given another round.
 func (l *childList) settle(quiet bool) (unseen int) {
 	if l.unread > 0 && (quiet || l.owed) {
 		unseen, l.unread = l.unread, 0
@@ -63,7 +65,8 @@ type look struct {
 	slots map[string]bool // their owner records and tick records
 }
 
-// sync has the server catch up. Of transactions that it does not have, as after a restore, there is neither a cursor nor a position.
+// sync has the server catch up. Of transactions that it does not have, as after a restore, there is
+// neither a cursor nor a position.
 func (w *watcher) sync(ctx context.Context) error {
 	if err := w.c.conn.Sync(ctx, w.c.tree.Root()); err != nil {
 		return err
@@ -121,7 +124,8 @@ func (w *watcher) read(ctx context.Context, paths map[string]struct{}, all bool)
 	return nil
 }
 
-// inParts calls read for some names after the others, and reports between them. The last event of the round will have the new cursor.
+// inParts calls read for some names after the others, and reports between them. The last event of
+// the round will have the new cursor.
 func (w *watcher) inParts(names []string, read func(some []string) error) error {
 	for ; len(names) > watchAtOnce; names = names[watchAtOnce:] {
 		if err := read(names[:watchAtOnce]); err != nil {
@@ -161,8 +165,9 @@ func (w *watcher) saw(stat zkconn.Stat) {
 	w.seen = max(w.seen, stat.Czxid, stat.Mzxid, stat.Pzxid)
 }
 
-// list watches and lists the children of a node. Like all watches here, this one ends with the connection: those that the
-// client sets again by itself would be a data race in it, because requests are sent as soon as it is connected.
+// list watches and lists the children of a node. Like all watches here, this one ends with the
+// connection: those that the client sets again by itself would be a data race in it, because
+// requests are sent as soon as it is connected.
 func (w *watcher) list(ctx context.Context, path string) ([]string, zkconn.Stat, error) {
 	set, err := w.c.readMany(ctx, []zkconn.Read{{Path: path, Children: true, Watch: true}})
 	if err == nil {

@@ -133,8 +133,9 @@ func (w *watcher) readHistories(ctx context.Context, slots []slotRead) error {
 	return nil
 }
 
-// isAnother reports whether a history does not belong to the tick record that was read before it, or neither does to what was reported:
-// the slot was deleted and created again. It is to be read again, with the job's record, which may be another one, too.
+// isAnother reports whether a history does not belong to the tick record that was read before it,
+// or neither does to what was reported: the slot was deleted and created again. It is to be read
+// again, with the job's record, which may be another one, too.
 func (p slotRead) isAnother(history zkconn.Stat) bool {
 	t := &p.slot.ticks
 	switch {
@@ -148,8 +149,9 @@ func (p slotRead) isAnother(history zkconn.Stat) bool {
 	return true
 }
 
-// isTorn reports whether a history may be of several moments, as its pages were not all read in one request, and has it read again then. It is of
-// one if the tick record, which was read before, tells of no earlier write.
+// isTorn reports whether a history may be of several moments, as its pages were not all read in one
+// request, and has it read again then. It is of one if the tick record, which was read before,
+// tells of no earlier write.
 func (w *watcher) isTorn(p slotRead, h zkrec.History) bool {
 	t := &p.slot.ticks
 	if h.Mark == p.tick.History || t.torn == p.stat.Mzxid { // somebody has changed one of them manually

@@ -44,8 +44,8 @@ func (t *watchedTicks) begin(tick zkrec.Tick, mark zkrec.Mark) {
 	}
 }
 
-// follow returns the events that lead to a history, and from there to a tick record that is no newer. whole is false if the history does not
-// reach back to what was reported.
+// follow returns the events that lead to a history, and from there to a tick record that is no
+// newer. whole is false if the history does not reach back to what was reported.
 func (t *watchedTicks) follow(tick zkrec.Tick, h zkrec.History) (events, last []Event, whole bool) {
 	news, whole := h.Since(t.mark)
 	ended := false // the run of the tick record
@@ -88,8 +88,8 @@ func begun(e zkrec.Entry) Event {
 	return Event{Kind: EventRunBegun, Entry: entryPtr(e)}
 }
 
-// endOf is the end of a run, of which another end may have been reported. An entry that was written after another one had followed it has
-// been amended.
+// endOf is the end of a run, of which another end may have been reported. An entry that was written
+// after another one had followed it has been amended.
 func endOf(e zkrec.Entry, again bool, tick zkrec.Tick, h zkrec.History) Event {
 	ev := Event{Kind: EventRunEnded, Entry: entryPtr(e), Amended: again}
 	later := tick.Open() && tick.RunID != e.RunID
@@ -121,8 +121,9 @@ func (t *watchedTicks) grown(e zkrec.Entry, again bool) Event {
 	return ev
 }
 
-// happened is when what an event tells of an entry was written. Of the last write of a history ZooKeeper has the time. Of the
-// others only the instance that made them has, and its clock may be wrong.
+// happened is when what an event tells of an entry was written. Of the last write of a history
+// ZooKeeper has the time. Of the others only the instance that made them has, and its clock may be
+// wrong.
 func happened(ev Event, h zkrec.History, stat zkconn.Stat) time.Time {
 	at := inUTC(stat.Mtime)
 	known := ev.Entry.Ended

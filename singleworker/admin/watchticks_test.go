@@ -9,7 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a history says beyond the tick record that was read before it is new, and what it does not say is a gap, once.
+// What a history says beyond the tick record that was read before it is new, and what it does not
+// say is a gap, once.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	entry := func(id string) zkrec.Entry {
@@ -111,7 +112,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// When something happened is what ZooKeeper says of the last write, and what the instance says of others, unless its clock is ahead.
+// When something happened is what ZooKeeper says of the last write, and what the instance says of
+// others, unless its clock is ahead.
 func TestFollowTellsWhen(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -11,14 +11,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// trouble is what is wrong with a slot, or with a whole job. It is comparable, and zero if nothing is wrong.
+// trouble is what is wrong with a slot, or with a whole job. It is comparable, and zero if nothing
+// is wrong.
 type trouble struct {
 	invalid string // why it cannot run
 	overdue int64  // the tick that is late
 	hung    string // the run that hangs
 }
 
-// soon is how long after it may have got into trouble a job is looked at, and how long after a look at the earliest.
+// soon is how long after it may have got into trouble a job is looked at, and how long after a look
+// at the earliest.
 const soon = time.Second
 
 func troubleOf(s JobStatus) (t trouble) {
@@ -54,9 +56,10 @@ type watchedTrouble struct {
 	hungAfter time.Duration      // how long no run hangs; 0: none ever does
 }
 
-// troubleWatch says when which job is looked at again. A job gets into trouble, or out of it, when its records change or when time
-// passes, and only a full reading of it tells. A look that comes too early finds nothing and says when the next one is due. So a
-// record that can only put trouble off causes no look: a job whose ticks all run in time is read once per AlarmAfter at most.
+// troubleWatch says when which job is looked at again. A job gets into trouble, or out of it, when
+// its records change or when time passes, and only a full reading of it tells. A look that comes
+// too early finds nothing and says when the next one is due. So a record that can only put trouble
+// off causes no look: a job whose ticks all run in time is read once per AlarmAfter at most.
 type troubleWatch struct {
 	next time.Time // the earliest look of any job; zero: no job has one
 }
@@ -101,7 +104,8 @@ func (w *watcher) suspectJob(job *watchedJob, ev Event) {
 	}
 }
 
-// readTroubles looks at the jobs that are due, and reports those of which something else is wrong than was reported.
+// readTroubles looks at the jobs that are due, and reports those of which something else is wrong
+// than was reported.
 func (w *watcher) readTroubles(ctx context.Context) error {
 	now := time.Now()
 	if w.trouble == nil || w.trouble.next.IsZero() || now.Before(w.trouble.next) {
@@ -160,8 +164,9 @@ func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) er
 	return nil
 }
 
-// changes is when, by the clocks of all instances, the trouble of a job may be another one although nothing was written. Zero: never.
-// hinges reports whether a run in progress is the reason why a late tick does not count, or would hang if its owner lived.
+// changes is when, by the clocks of all instances, the trouble of a job may be another one although
+// nothing was written. Zero: never. hinges reports whether a run in progress is the reason why a
+// late tick does not count, or would hang if its owner lived.
 func (r reading) changes(at moment) (next time.Time, hinges bool) {
 	if r.err != nil || r.of.err != nil || r.of.turnedErr != nil || r.of.spec.Done != nil {
 		return time.Time{}, false

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// wantTrouble expects the events about trouble since the last call, each as "12:01:00 job late", and the others to be of these kinds.
+// wantTrouble expects the events about trouble since the last call, each as "12:01:00 job late",
+// and the others to be of these kinds.
 func (on *watching) wantTrouble(what string, want ...string) {
 	on.Helper()
 	synctest.Wait()
@@ -48,7 +49,8 @@ func (on *watching) wantTrouble(what string, want ...string) {
 	}
 }
 
-// A job is reported as late when it becomes so and not when somebody looks next, and no longer when its record says so.
+// A job is reported as late when it becomes so and not when somebody looks next, and no longer when
+// its record says so.
 func TestWatchTrouble(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -130,8 +132,8 @@ type troubled struct {
 	ids   int
 }
 
-// What is reported of trouble is what a reading of all jobs finds, whatever was done to the jobs, to the instances that run them, and to
-// the connection.
+// What is reported of trouble is what a reading of all jobs finds, whatever was done to the jobs,
+// to the instances that run them, and to the connection.
 func TestWatchTroubleIsWhatListFinds(t *testing.T) {
 	t.Parallel()
 	for seed := range *watchSeeds {

@@ -9,7 +9,8 @@ type FieldError struct {
 	// Of names the field's owner, such as "job" or "latch.Config". It is empty for an option or an
 	// argument of the call.
 	Of string
-	// Field is its name in Go, such as "TimeZone" or "Rules[2].To". In JSON that is wrong it is the name there.
+	// Field is its name in Go, such as "TimeZone" or "Rules[2].To". In JSON that is wrong it is the
+	// name there.
 	Field string
 	// Value is as it would be printed, and shortened if it is long. It is empty if it is secret.
 	Value string

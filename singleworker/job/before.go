@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// checkBeforeTick refuses a function before each tick of a job that has no ticks, or no shards that could wait for it.
+// checkBeforeTick refuses a function before each tick of a job that has no ticks, or no shards that
+// could wait for it.
 func (j Job) checkBeforeTick() error {
 	if j.BeforeTick == "" {
 		return nil

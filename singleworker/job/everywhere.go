@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// ErrEverywhereFixed is why a change of Everywhere is refused: between the runs of one instance and those of every
-// instance, no line could be drawn.
+// ErrEverywhereFixed is why a change of Everywhere is refused: between the runs of one instance and
+// those of every instance, no line could be drawn.
 var ErrEverywhereFixed = errors.New("cannot be changed: cancel the job and submit it again")
 
-// CheckEverywhereKept returns an *invalid.FieldError if edited differs from old, a job that exists, in Everywhere.
+// CheckEverywhereKept returns an *invalid.FieldError if edited differs from old, a job that exists,
+// in Everywhere.
 func CheckEverywhereKept(old, edited Job) error {
 	if old.Everywhere == edited.Everywhere {
 		return nil

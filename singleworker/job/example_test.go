@@ -21,7 +21,8 @@ func ExampleJob_Validate() {
 	// true
 }
 
-// When a job is due is computed as instances compute it: here over the night in which the clocks go back.
+// When a job is due is computed as instances compute it: here over the night in which the clocks go
+// back.
 func ExampleJob_ParseSchedule() {
 	report := job.Job{Name: "report", Schedule: "0 30 1,2 * * ?", TimeZone: "Europe/Berlin"}
 	schedule, err := report.ParseSchedule()

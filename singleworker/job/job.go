@@ -34,15 +34,17 @@ type Job struct {
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
-	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each key with
-	// that value, and at most 16. Default: none. An instance that loses the job over this hands it over when
-	// its run has ended. A job that no live instance may run has no owner, and its ticks are missed.
+	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
+	// key with that value, and at most 16. Default: none. An instance that loses the job over this
+	// hands it over when its run has ended. A job that no live instance may run has no owner, and its
+	// ticks are missed.
 	Require map[string]string `json:"require,omitempty" yaml:"require,omitempty"`
 	// Instances lists the IDs of the instances that may run the job, at most 100. Default: any.
 	Instances []string `json:"instances,omitempty" yaml:"instances,omitempty"`
-	// Everywhere runs each tick once on every live instance that has the handler and may run the job, instead of on
-	// one. Each of them claims, retries and records it by itself; a tick that comes while an instance is away is not
-	// its tick. Not together with Shards, "@always" or "@at", and fixed when the job is created. Default: false.
+	// Everywhere runs each tick once on every live instance that has the handler and may run the job,
+	// instead of on one. Each of them claims, retries and records it by itself; a tick that comes
+	// while an instance is away is not its tick. Not together with Shards, "@always" or "@at", and
+	// fixed when the job is created. Default: false.
 	Everywhere bool `json:"everywhere,omitempty" yaml:"everywhere,omitempty"`
 	// Args are passed to the handler.
 	Args map[string]string `json:"args,omitempty" yaml:"args,omitempty"`
@@ -80,17 +82,17 @@ type Job struct {
 	// when the other instances report it as missing. Default 1 minute; NoAlarm
 	// means never.
 	AlarmAfter time.Duration `json:"alarm_after,omitempty" yaml:"alarm_after,omitempty"`
-	// HungAfter is how long a run may take before it counts as hung: see admin.Hung. Nothing ends it. Default: ten times
-	// as long as 95% of the runs before it, or until two ticks were skipped for it, and a minute at least; NoHung means never. Not
-	// with "@always".
+	// HungAfter is how long a run may take before it counts as hung: see admin.Hung. Nothing ends it.
+	// Default: ten times as long as 95% of the runs before it, or until two ticks were skipped for it,
+	// and a minute at least; NoHung means never. Not with "@always".
 	HungAfter time.Duration `json:"hung_after,omitempty" yaml:"hung_after,omitempty"`
-	// Notify says who is told about the job besides those whom the rules of the group name: for each target of
-	// notify.Config.Targets, of what. An empty list means everything. Target names are like those of handlers, at most 16;
-	// addresses and secrets are not kept in a job. Default: nobody.
+	// Notify says who is told about the job besides those whom the rules of the group name: for each
+	// target of notify.Config.Targets, of what. An empty list means everything. Target names are like
+	// those of handlers, at most 16; addresses and secrets are not kept in a job. Default: nobody.
 	Notify map[string][]NotifyKind `json:"notify,omitempty" yaml:"notify,omitempty"`
-	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done: when its tick is
-	// accounted for, and nothing runs or waits to run. Nobody owns it then. Default 24 hours; KeepForever keeps it
-	// until somebody cancels it.
+	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done:
+	// when its tick is accounted for, and nothing runs or waits to run. Nobody owns it then. Default
+	// 24 hours; KeepForever keeps it until somebody cancels it.
 	KeepDone time.Duration `json:"keep_done,omitempty" yaml:"keep_done,omitempty"`
 
 	// Shards divides the job: each tick runs once per shard, 0 to Shards-1, each
@@ -102,11 +104,12 @@ type Job struct {
 	// ShardParameters says, by index, what a shard works on. A shard may have
 	// none. Changing it counts as changing Shards.
 	ShardParameters map[int]string `json:"shard_params,omitempty" yaml:"shard_params,omitempty"`
-	// BeforeTick names a handler that is called once for each tick, in the run of the first shard, before any shard
-	// begins: no shard begins before it has returned nil. If it returns singleworker.ErrRefuseTick, no shard runs the
-	// tick; other errors fail the run of the first shard, which is retried like any other. Called again
-	// only if it did not return nil; manual runs do not call it. Changing it counts as changing Shards. Needs Shards,
-	// and a schedule with ticks. Default: none.
+	// BeforeTick names a handler that is called once for each tick, in the run of the first shard,
+	// before any shard begins: no shard begins before it has returned nil. If it returns
+	// singleworker.ErrRefuseTick, no shard runs the tick; other errors fail the run of the first
+	// shard, which is retried like any other. Called again only if it did not return nil; manual runs
+	// do not call it. Changing it counts as changing Shards. Needs Shards, and a schedule with ticks.
+	// Default: none.
 	BeforeTick string `json:"before_tick,omitempty" yaml:"before_tick,omitempty"`
 }
 
@@ -138,7 +141,8 @@ const (
 	OverlapQueue OverlapPolicy = "queue" // run the latest such tick when the run has ended
 )
 
-// What Backoff, AlarmAfter, HungAfter and KeepDone say instead of a duration; in JSON "none" or "forever".
+// What Backoff, AlarmAfter, HungAfter and KeepDone say instead of a duration; in JSON "none" or
+// "forever".
 const (
 	NoBackoff time.Duration = -1 // retry at once
 	NoAlarm   time.Duration = -1 // report no missing ticks

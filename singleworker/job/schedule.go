@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
-// A group may have thousands of jobs with a few schedules, and time.LoadLocation reads a file and returns another
-// copy of some kilobytes each time.
+// A group may have thousands of jobs with a few schedules, and time.LoadLocation reads a file and
+// returns another copy of some kilobytes each time.
 var (
 	schedules shared[[2]string, cronexpr.Schedule] // by text and zone
 	zones     shared[string, time.Location]
@@ -110,8 +110,8 @@ func (j Job) Location() (*time.Location, error) {
 	})
 }
 
-// offset is how Java's TimeZone writes a fixed one: GMT+8:00, GMT+0800, GMT-3. IANA's Etc/GMT+8 is something else,
-// with the opposite sign.
+// offset is how Java's TimeZone writes a fixed one: GMT+8:00, GMT+0800, GMT-3. IANA's Etc/GMT+8 is
+// something else, with the opposite sign.
 var offset = regexp.MustCompile(`^GMT([+-])([01]?\d|2[0-3])(?::?([0-5]\d))?$`)
 
 // fixedZone is the time zone of an offset, or nil for any other name.

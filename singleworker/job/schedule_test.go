@@ -45,7 +45,8 @@ func TestSchedulesAreShared(t *testing.T) {
 	}
 }
 
-// The size of a job is found without encoding it only if it is below the limit however it is encoded.
+// The size of a job is found without encoding it only if it is below the limit however it is
+// encoded.
 func TestTextBytesIsNoLessThanTheRecord(t *testing.T) {
 	t.Parallel()
 	evil := string([]byte{0, 1, '"', '\\', 0xff, 0xfe}) + "\u2028<>&"

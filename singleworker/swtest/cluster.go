@@ -41,8 +41,8 @@ const (
 	DefaultSessionTimeout = time.Second
 )
 
-// Cluster is a ZooKeeper server and the instances started on it. They are stopped when the test ends.
-// It is as safe for concurrent use as its TB.
+// Cluster is a ZooKeeper server and the instances started on it. They are stopped when the test
+// ends. It is as safe for concurrent use as its TB.
 type Cluster struct {
 	tb    TB
 	cfg   Config
@@ -66,8 +66,8 @@ func New(tb TB, cfg Config) *Cluster {
 // Server returns the cluster's ZooKeeper server. It has no socket: connect with its Dial.
 func (c *Cluster) Server() *zkdev.Server { return c.group.Server }
 
-// ManagerConfig returns the configuration of a Manager that the application creates itself and that joins
-// the group. The Cluster sees which jobs it owns, but not its runs.
+// ManagerConfig returns the configuration of a Manager that the application creates itself and that
+// joins the group. The Cluster sees which jobs it owns, but not its runs.
 func (c *Cluster) ManagerConfig(name string) singleworker.Config {
 	return singleworker.Config{
 		Servers: "zkdev", ServerType: c.cfg.ServerType, InstanceID: name,
@@ -76,15 +76,15 @@ func (c *Cluster) ManagerConfig(name string) singleworker.Config {
 	}
 }
 
-// Start starts an instance with these handlers that declares these jobs. After it was stopped or killed,
-// its name can be reused.
+// Start starts an instance with these handlers that declares these jobs. After it was stopped or
+// killed, its name can be reused.
 func (c *Cluster) Start(name string, handlers map[string]singleworker.Handler, jobs ...singleworker.Job) *Instance {
 	c.tb.Helper()
 	return &Instance{c.group.Start(name, swtest.Setup{Handlers: handlers, Jobs: jobs})}
 }
 
-// Submit creates a job like an operator. It does nothing if the same job exists, and fails the test if
-// the existing job differs.
+// Submit creates a job like an operator. It does nothing if the same job exists, and fails the test
+// if the existing job differs.
 func (c *Cluster) Submit(job singleworker.Job) {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
@@ -104,14 +104,15 @@ func (c *Cluster) Cancel(job string) {
 	}
 }
 
-// Owner returns the name of the instance that owns the job, or a shard such as "report[3]", or "". A
-// killed instance counts as the owner until its session expires.
+// Owner returns the name of the instance that owns the job, or a shard such as "report[3]", or "".
+// A killed instance counts as the owner until its session expires.
 func (c *Cluster) Owner(job string) string { return c.group.Owners()[job] }
 
 // Owners returns the owner of each job, or shard of one, that has an owner.
 func (c *Cluster) Owners() map[string]string { return c.group.Owners() }
 
-// AwaitOwned waits until each of the jobs, or shards, has an owner: of a job with shards, all of them.
+// AwaitOwned waits until each of the jobs, or shards, has an owner: of a job with shards, all of
+// them.
 func (c *Cluster) AwaitOwned(jobs ...string) {
 	c.tb.Helper()
 	var missing []string

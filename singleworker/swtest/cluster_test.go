@@ -71,8 +71,8 @@ func TestHelpersReportFailures(t *testing.T) {
 	})
 }
 
-// A handler that ignores its context continues after its lease has ended. AssertOnce does not report
-// that: it reports two runs that hold the lease.
+// A handler that ignores its context continues after its lease has ended. AssertOnce does not
+// report that: it reports two runs that hold the lease.
 func TestAssertOnceWithPartitionedOwner(t *testing.T) {
 	bubble(t, func(_ *strict, c *swtest.Cluster) {
 		stubborn := map[string]singleworker.Handler{"report": func(context.Context, *singleworker.Run) error {

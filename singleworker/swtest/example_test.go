@@ -64,8 +64,8 @@ func ExampleInstance_Kill() {
 	// Output: owned by two
 }
 
-// In virtual time a daily job can be tested as it is. A long session timeout makes long periods cheap,
-// because instances poll less often.
+// In virtual time a daily job can be tested as it is. A long session timeout makes long periods
+// cheap, because instances poll less often.
 func TestDailyJobInVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

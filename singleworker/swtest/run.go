@@ -58,8 +58,8 @@ func (c *Cluster) Runs(job string) []Run {
 	return runs
 }
 
-// AwaitRuns waits until n runs of the job have ended since the cluster was created, and returns all its
-// runs.
+// AwaitRuns waits until n runs of the job have ended since the cluster was created, and returns all
+// its runs.
 func (c *Cluster) AwaitRuns(job string, n int) []Run {
 	c.tb.Helper()
 	var runs []Run
@@ -79,9 +79,9 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 	return runs
 }
 
-// AssertOnce fails the test unless the job has run, no tick has run twice, and no two runs held the lease
-// at the same time. In a job with shards, that applies to each shard. Retries of a failed or interrupted
-// run are allowed.
+// AssertOnce fails the test unless the job has run, no tick has run twice, and no two runs held the
+// lease at the same time. In a job with shards, that applies to each shard. Retries of a failed or
+// interrupted run are allowed.
 func (c *Cluster) AssertOnce(job string) {
 	c.tb.Helper()
 	runs := slices.DeleteFunc(c.group.Evidence(), func(r audit.Run) bool { return r.Job != job && !strings.HasPrefix(r.Job, job+"[") })

@@ -23,9 +23,10 @@ import (
 type Options struct {
 	// Title names the group on every page: its server type, say. Default "singleworker".
 	Title string
-	// Hosts are the names, without a port, under which the handler may be reached. A request with another name in its Host
-	// header is refused with status 421, unless that is an IP address: so no page of the web can read this one by having its name point
-	// here (DNS rebinding). Default: any name, for servers that check it themselves.
+	// Hosts are the names, without a port, under which the handler may be reached. A request with
+	// another name in its Host header is refused with status 421, unless that is an IP address: so no
+	// page of the web can read this one by having its name point here (DNS rebinding). Default: any
+	// name, for servers that check it themselves.
 	Hosts []string
 	// Proxies are those whose header X-Forwarded-For is believed: limits count by the address that it
 	// names, which actions are recorded with. What comes from another address counts as that one, also
@@ -33,29 +34,34 @@ type Options struct {
 	Proxies []netip.Prefix
 	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
 	Period time.Duration
-	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has forgotten, and what all of them
-	// say of a job: percentiles, and how often it has failed in a row. Default: what ZooKeeper holds, the last 20 entries of each
-	// job. It is shown, too, while the store is down. The handler does not close it.
+	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has
+	// forgotten, and what all of them say of a job: percentiles, and how often it has failed in a row.
+	// Default: what ZooKeeper holds, the last 20 entries of each job. It is shown, too, while the
+	// store is down. The handler does not close it.
 	History History
 	// Group names the log in the History: the server type. Required with a History.
 	Group string
-	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and enabled, by POST requests of
-	// those who have the Token, or whom Authorize lets, with a reason. Default: nothing can be changed, and there are no such requests.
+	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and
+	// enabled, by POST requests of those who have the Token, or whom Authorize lets, with a reason.
+	// Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
-	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows others no forms for them: so a token
-	// crosses no network in clear text. What a proxy on this machine passes on does come from it. Default: actions from anywhere, for
-	// servers that speak TLS.
+	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows
+	// others no forms for them: so a token crosses no network in clear text. What a proxy on this
+	// machine passes on does come from it. Default: actions from anywhere, for servers that speak TLS.
 	ActionsFromHere bool
-	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant time. Who has it may do
-	// everything, and says who they are. Either it or Authorize is required with AllowActions.
+	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant
+	// time. Who has it may do everything, and says who they are. Either it or Authorize is required
+	// with AllowActions.
 	Token string
-	// Authorize says who a request comes from, who may be known by its context, a header or a cookie, and whether they may do
-	// something: by is recorded and logged, and is not asked for in forms. An error refuses the action with status 403, and its
-	// text is shown. It is asked before an action, and for each button of a page, in GET requests. It must not read the body, and
-	// is called from many goroutines. Actions of other sites are refused before. Default: the Token decides.
+	// Authorize says who a request comes from, who may be known by its context, a header or a cookie,
+	// and whether they may do something: by is recorded and logged, and is not asked for in forms. An
+	// error refuses the action with status 403, and its text is shown. It is asked before an action,
+	// and for each button of a page, in GET requests. It must not read the body, and is called from
+	// many goroutines. Actions of other sites are refused before. Default: the Token decides.
 	Authorize func(r *http.Request, a Action) (by string, err error)
-	// Logger gets failed requests, and each action, done or refused. Of those by people who may not act it
-	// gets a line in ten seconds at most. Default: none; then nothing says who canceled, resumed or enabled what.
+	// Logger gets failed requests, and each action, done or refused. Of those by people who may not
+	// act it gets a line in ten seconds at most. Default: none; then nothing says who canceled,
+	// resumed or enabled what.
 	Logger *slog.Logger
 }
 
@@ -81,9 +87,10 @@ type handler struct {
 	refused  refusals
 }
 
-// Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix, under a path that ends with a
-// slash, or at the root of a server. What it starts ends half a minute after its last request. Safe for concurrent use. Errors: a
-// *invalid.FieldError for the options.
+// Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix,
+// under a path that ends with a slash, or at the root of a server. What it starts ends half a
+// minute after its last request. Safe for concurrent use. Errors: a *invalid.FieldError for the
+// options.
 func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Period == 0 {
 		opts.Period = defaultPeriod
@@ -146,7 +153,8 @@ func (h *handler) routes() *http.ServeMux {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
-// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells browsers what pages may not do.
+// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells
+// browsers what pages may not do.
 func (h *handler) secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

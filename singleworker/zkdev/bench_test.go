@@ -41,8 +41,8 @@ func BenchmarkMulti(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(ops))/b.Elapsed().Seconds(), "sets/s")
 }
 
-// TestBusyHour simulates an hour of six clients that write every second. It logs how long that took:
-// about a quarter of a second.
+// TestBusyHour simulates an hour of six clients that write every second. It logs how long that
+// took: about a quarter of a second.
 func TestBusyHour(t *testing.T) {
 	begin := time.Now()
 	t.Cleanup(func() { t.Log("a virtual hour took", time.Since(begin)) })

@@ -29,7 +29,8 @@ const (
 	// maxHeldBytes limits their total length, and that of the frames held back from the client.
 	maxHeldBytes = 64 << 20
 
-	// enoughUnsent is how many bytes a client may leave unread before no more of its requests are read.
+	// enoughUnsent is how many bytes a client may leave unread before no more of its requests are
+	// read.
 	enoughUnsent = 4 << 20
 
 	// maxUnsent limits those bytes: a watch event is not held back. A connection with more is cut.
@@ -49,8 +50,8 @@ const (
 
 var lastConn atomic.Uint64
 
-// A conn is one connection. Its reader handles frames; its writer sends the frames in out that could
-// not be sent at once. All other fields belong to core.
+// A conn is one connection. Its reader handles frames; its writer sends the frames in out that
+// could not be sent at once. All other fields belong to core.
 type conn struct {
 	id     tree.Conn
 	nc     net.Conn

@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A Request is a request as seen by a function passed to Control. Fields that its operation does not
-// have are zero.
+// A Request is a request as seen by a function passed to Control. Fields that its operation does
+// not have are zero.
 type Request struct {
 	Op      Op
 	Session int64  // for OpConnect the requested session, 0 for a new one
@@ -69,14 +69,17 @@ type control struct {
 	forever bool
 }
 
-// Control calls decide for each request of an operation, in the order in which requests are applied.
-// The first Action other than Pass removes the control, so a decide that always returns Pass only
-// observes. remove removes it earlier. Controls are asked in the order in which they were added.
+// Control calls decide for each request of an operation, in the order in which requests are
+// applied. The first Action other than Pass removes the control, so a decide that always returns
+// Pass only observes. remove removes it earlier. Controls are asked in the order in which they were
+// added.
 //
-// Controls of OpGetData, OpGetChildren and OpGetChildren2 are also asked for the readings of a multiRead, after those of
-// OpMultiRead. There, Refuse fails that reading alone, and any other Action but Pass applies to the whole request.
+// Controls of OpGetData, OpGetChildren and OpGetChildren2 are also asked for the readings of a
+// multiRead, after those of OpMultiRead. There, Refuse fails that reading alone, and any other
+// Action but Pass applies to the whole request.
 //
-// The server does nothing else while decide runs. decide must be quick and must not call the Server.
+// The server does nothing else while decide runs. decide must be quick and must not call the
+// Server.
 func (s *Server) Control(op Op, decide func(*Request) Action) (remove func()) {
 	return s.control(&control{op: op, decide: decide})
 }

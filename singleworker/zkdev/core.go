@@ -93,8 +93,8 @@ func (k *core) detach(c *conn) {
 	}
 }
 
-// hangUp closes a connection: with flush after everything has been sent, else at once. A partitioned
-// client notices it when the partition heals.
+// hangUp closes a connection: with flush after everything has been sent, else at once. A
+// partitioned client notices it when the partition heals.
 func (k *core) hangUp(c *conn, flush bool) {
 	k.detach(c)
 	switch {
@@ -245,7 +245,8 @@ func (k *core) awaitExpiry() {
 	}
 }
 
-// deliver logs the transactions and sends the watch events. Clients whose servers are behind see them later.
+// deliver logs the transactions and sends the watch events. Clients whose servers are behind see
+// them later.
 func (k *core) deliver(out tree.Output) {
 	k.record(out.Txns)
 	for _, f := range k.behind {

@@ -138,7 +138,8 @@ func TestLag(t *testing.T) { //nolint:tparallel // bubble calls it
 	}
 }
 
-// Watches are told late, each once, before a reply shows the change, whether they were set before or during the lag.
+// Watches are told late, each once, before a reply shows the change, whether they were set before
+// or during the lag.
 func TestLagOfWatches(t *testing.T) {
 	lagging(t, func(t *virtual, client *zkdev.Client, behind, other *zk.Conn) {
 		client.Lag(0)

@@ -37,7 +37,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// TestDelayedSessionLives: pings held behind a slow request keep the session alive, as in ZooKeeper.
+// TestDelayedSessionLives: pings held behind a slow request keep the session alive, as in
+// ZooKeeper.
 func TestDelayedSessionLives(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server

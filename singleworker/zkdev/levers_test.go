@@ -18,7 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// TestSetClock: the server's clock goes into the times of nodes, also for who reads from a server that is behind, and into nothing else.
+// TestSetClock: the server's clock goes into the times of nodes, also for who reads from a server
+// that is behind, and into nothing else.
 func TestSetClock(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server
@@ -38,8 +39,8 @@ func TestSetClock(t *testing.T) {
 	})
 }
 
-// TestCut: the client whose connection is cut cannot tell whether its write was applied; another one
-// can.
+// TestCut: the client whose connection is cut cannot tell whether its write was applied; another
+// one can.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -282,8 +283,8 @@ func TestHealKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestPartitionHidesTheEnd: whatever makes the server close a connection, a partitioned client notices
-// it after Heal, after all messages for it.
+// TestPartitionHidesTheEnd: whatever makes the server close a connection, a partitioned client
+// notices it after Heal, after all messages for it.
 func TestPartitionHidesTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 const acceptPause = 100 * time.Millisecond
 
 // A life is the goroutines from a start to the next stop: one for timers, one that accepts
-// connections, and a reader and a writer per connection. A restart creates a new life, so that nothing
-// left from the old one can affect it.
+// connections, and a reader and a writer per connection. A restart creates a new life, so that
+// nothing left from the old one can affect it.
 type life struct {
 	listener net.Listener  // or nil
 	stopping chan struct{} // closed when the life ends

@@ -117,8 +117,8 @@ func TestAddressIsFreeWhenALifeIsOver(t *testing.T) {
 	})
 }
 
-// TestStopDoesNotWaitForClients: a client that has closed its side has some time to read the rest, but
-// Stop cuts it off.
+// TestStopDoesNotWaitForClients: a client that has closed its side has some time to read the rest,
+// but Stop cuts it off.
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// The ports that a server on port 0 picks from. They are below the range of Linux's ephemeral ports:
-// otherwise a client that reconnects while the server is stopped could be assigned the server's port.
+// The ports that a server on port 0 picks from. They are below the range of Linux's ephemeral
+// ports: otherwise a client that reconnects while the server is stopped could be assigned the
+// server's port.
 const (
 	firstPort = 20000
 	lastPort  = 29999

@@ -12,8 +12,8 @@ import (
 )
 
 // sort puts the parcels that were sent at the same instant as the first one in the order that
-// Latency.Order asks for. It is called when the first one arrives: no other is sent then. Each gets the
-// place, and the time of arrival, of the one that it replaces. The caller holds mu.
+// Latency.Order asks for. It is called when the first one arrives: no other is sent then. Each gets
+// the place, and the time of arrival, of the one that it replaces. The caller holds mu.
 func (h *half) sort() {
 	first, n, end := h.travels[0], 0, h.arrived
 	for n < len(h.travels) && h.travels[n].sent.Equal(first.sent) && h.travels[n].whole {
@@ -53,7 +53,8 @@ func canonical(requests []byte) {
 	}
 }
 
-// sortList sorts a list of strings in place and returns what is behind it, or nil if it is malformed.
+// sortList sorts a list of strings in place and returns what is behind it, or nil if it is
+// malformed.
 func sortList(list []byte) (rest []byte) {
 	rest = list[lengthBytes:]
 	var texts [][]byte // with their lengths
@@ -81,9 +82,9 @@ type write struct {
 
 const lengthBytes = 4
 
-// rank hashes what requests say without their xids, which the client numbers as its goroutines come. The
-// end of a session comes after everything else. Those that begin with a setWatches keep their order: their
-// replies all have the same xid, so the client tells them by their order.
+// rank hashes what requests say without their xids, which the client numbers as its goroutines
+// come. The end of a session comes after everything else. Those that begin with a setWatches keep
+// their order: their replies all have the same xid, so the client tells them by their order.
 func rank(order uint64, requests []byte) uint64 {
 	const opAt, recordAt, enough = 8, 12, 256 // behind the length and the xid; behind the type
 	hash := fnv.New64a()

@@ -48,7 +48,8 @@ func arrivals(t *testing.T, order uint64, requests ...[]byte) (records []string,
 	return records, after
 }
 
-// What is sent at one instant arrives in an order that follows from what it says, and never together.
+// What is sent at one instant arrives in an order that follows from what it says, and never
+// together.
 func TestOrderIsNotThatOfTheSender(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,18 +24,18 @@ type Client struct {
 type Latency struct {
 	There, Back func() time.Duration
 
-	// Order, unless it is 0, has the requests that the client sends at one instant arrive in an order that
-	// follows from this number and from what they say, not from the order of the client's goroutines. No
-	// two messages of the connection arrive together then, in either direction, and all do at multiples of
-	// [Apart]. It is for virtual time, and takes a latency There.
+	// Order, unless it is 0, has the requests that the client sends at one instant arrive in an order
+	// that follows from this number and from what they say, not from the order of the client's
+	// goroutines. No two messages of the connection arrive together then, in either direction, and all
+	// do at multiples of [Apart]. It is for virtual time, and takes a latency There.
 	Order uint64
 }
 
 // Apart is the least time between the arrivals of two messages of a connection that has an Order.
 const Apart = 16 * time.Nanosecond
 
-// SetLatency sets the latency of the connections that the client dials from now on. connect is called
-// for each of them.
+// SetLatency sets the latency of the connections that the client dials from now on. connect is
+// called for each of them.
 func (c *Client) SetLatency(connect func() Latency) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Server) Client(name string) *Client {
 	return s.clients[name]
 }
 
-// Dial connects like Server.Dial. While the client is partitioned, it blocks until Heal or the end of
-// ctx.
+// Dial connects like Server.Dial. While the client is partitioned, it blocks until Heal or the end
+// of ctx.
 func (c *Client) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c.server.dial(ctx, c)
 }
@@ -66,8 +66,8 @@ func (c *Client) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, erro
 // Partition takes the client off the network, as if its cable was pulled: nothing arrives in either
 // direction, and neither side is notified. Messages sent meanwhile, and requests in flight, arrive
 // after Heal if both ends still have the connection. Messages that the server has sent before still
-// arrive, after their [Latency]. A connection is cut when more than 10,000 requests or 64 MB are held
-// back from the server, or 64 MB from the client.
+// arrive, after their [Latency]. A connection is cut when more than 10,000 requests or 64 MB are
+// held back from the server, or 64 MB from the client.
 func (c *Client) Partition() {
 	c.server.do(func(*core) {
 		c.mu.Lock()

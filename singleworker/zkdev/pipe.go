@@ -12,8 +12,8 @@ import (
 // pipeBuffer is how many bytes a pipe holds before writes block: about as many as two sockets.
 const pipeBuffer = 256 << 10
 
-// newPipe returns the two ends of a buffered in-memory connection. Blocked calls wait on a condition,
-// so virtual time advances in a testing/synctest bubble.
+// newPipe returns the two ends of a buffered in-memory connection. Blocked calls wait on a
+// condition, so virtual time advances in a testing/synctest bubble.
 func newPipe(clientName, serverName string, latency Latency) (client, server net.Conn) {
 	there, back := newHalf(latency.There), newHalf(latency.Back)
 	if there.order = latency.Order; there.order != 0 {
@@ -138,8 +138,8 @@ func (h *half) write(p []byte) (written int, err error) {
 	}
 }
 
-// put adds as many bytes as there is room for; first says that they are the first of a write. The caller
-// holds mu.
+// put adds as many bytes as there is room for; first says that they are the first of a write. The
+// caller holds mu.
 func (h *half) put(p []byte, first bool) (int, error) {
 	if h.closed != nil {
 		return 0, io.ErrClosedPipe
@@ -225,8 +225,8 @@ func (a *alarm) stop() {
 	}
 }
 
-// A pipeEnd is a net.Conn. Like a socket, it can be used by one reader, one writer and any number of
-// closers at the same time.
+// A pipeEnd is a net.Conn. Like a socket, it can be used by one reader, one writer and any number
+// of closers at the same time.
 type pipeEnd struct {
 	in, out       *half
 	local, remote pipeAddr

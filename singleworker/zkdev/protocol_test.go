@@ -250,7 +250,8 @@ func TestFloodOfReplies(t *testing.T) {
 	})
 }
 
-// TestPipelinedReads: a client that asks for more than may wait unread gets all of it, once it reads.
+// TestPipelinedReads: a client that asks for more than may wait unread gets all of it, once it
+// reads.
 func TestPipelinedReads(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		other, _ := connect(t, t.server)

@@ -33,8 +33,8 @@ func (k *core) request(c *conn, message []byte) {
 	k.perform(c, k.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
 }
 
-// perform carries out a control's Action. apply applies the request and sends its reply, or loses the
-// reply.
+// perform carries out a control's Action. apply applies the request and sends its reply, or loses
+// the reply.
 func (k *core) perform(c *conn, action Action, xid int32, apply func(lose bool)) {
 	switch action.kind {
 	case actRefuse:

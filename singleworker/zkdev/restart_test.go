@@ -131,8 +131,8 @@ func TestAdminAfterStop(t *testing.T) {
 	})
 }
 
-// TestStartStopStress: starts and stops, with clients connecting and admin calls in flight, leave no
-// goroutine behind: the bubble would not end.
+// TestStartStopStress: starts and stops, with clients connecting and admin calls in flight, leave
+// no goroutine behind: the bubble would not end.
 func TestStartStopStress(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		server := t.server

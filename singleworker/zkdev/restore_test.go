@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A restored server has the nodes and sessions of the snapshot. Clients with such a session keep it, the others get a new
-// one, and zxids continue.
+// A restored server has the nodes and sessions of the snapshot. Clients with such a session keep
+// it, the others get a new one, and zxids continue.
 func TestRestore(t *testing.T) {
 	bubble(t, func(t *virtual) {
 		keeps, kept := connect(t, t.server)

@@ -42,8 +42,8 @@ func New(config Config) (*Server, error) {
 	return &Server{config: config, core: newCore(config, time.Now()), clients: map[string]*Client{}}, nil
 }
 
-// Start starts the server. It accepts clients when Start returns. After a Stop it continues with its
-// nodes and sessions; see Restart.
+// Start starts the server. It accepts clients when Start returns. After a Stop it continues with
+// its nodes and sessions; see Restart.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ const (
 	DropSessions
 )
 
-// Restart stops the server, if it is running, and starts it on the same address with the same nodes.
-// Watches are lost with the connections, as in ZooKeeper; controls and partitions stay.
+// Restart stops the server, if it is running, and starts it on the same address with the same
+// nodes. Watches are lost with the connections, as in ZooKeeper; controls and partitions stay.
 func (s *Server) Restart(mode RestartMode) error {
 	s.Stop()
 	if mode == DropSessions {
@@ -100,18 +100,19 @@ func (s *Server) Restart(mode RestartMode) error {
 	return s.Start()
 }
 
-// SetMaxSession changes Config.MaxSession for sessions that are opened or resumed from now on, like a
-// server with another configuration to which a client reconnects.
+// SetMaxSession changes Config.MaxSession for sessions that are opened or resumed from now on, like
+// a server with another configuration to which a client reconnects.
 func (s *Server) SetMaxSession(longest time.Duration) {
 	s.do(func(c *core) { c.config.MaxSession = max(longest, c.config.MinSession) })
 }
 
-// SetClock sets how far the server's clock is ahead; negative: behind. That is the clock of the server that leads: it goes into the
-// times of nodes that are written from then on, and into nothing else.
+// SetClock sets how far the server's clock is ahead; negative: behind. That is the clock of the
+// server that leads: it goes into the times of nodes that are written from then on, and into
+// nothing else.
 func (s *Server) SetClock(ahead time.Duration) { s.do(func(k *core) { k.state.Ahead = ahead }) }
 
-// Addr returns the host:port that the server listens on, even while it is stopped. It is empty before
-// the first start and with Config.NoListen.
+// Addr returns the host:port that the server listens on, even while it is stopped. It is empty
+// before the first start and with Config.NoListen.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,8 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.dial(ctx, nil)
 }
 
-// DialTimeout is Dial with the signature that some clients expect, such as go-zookeeper's WithDialer.
+// DialTimeout is Dial with the signature that some clients expect, such as go-zookeeper's
+// WithDialer.
 func (s *Server) DialTimeout(_, _ string, timeout time.Duration) (net.Conn, error) {
 	return dialTimeout(s, nil, timeout)
 }

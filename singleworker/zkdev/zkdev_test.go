@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leakedGoroutines describes the goroutines that still run code of this package after its tests, or "".
+// leakedGoroutines describes the goroutines that still run code of this package after its tests, or
+// "".
 func leakedGoroutines() string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
@@ -405,7 +406,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestWordsWarnAboutProduction: every four-letter word that describes the server carries the notice.
+// TestWordsWarnAboutProduction: every four-letter word that describes the server carries the
+// notice.
 func TestWordsWarnAboutProduction(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})

@@ -2,8 +2,8 @@
 // or an HTTP API of your own. Most of what is in them are types of package admin, which have
 // their JSON names.
 //
-// Names are a contract: fields are added, never renamed or removed; codes are added, too. Times are RFC 3339 in
-// UTC. What is not known is absent or null. Items are never null.
+// Names are a contract: fields are added, never renamed or removed; codes are added, too. Times are
+// RFC 3339 in UTC. What is not known is absent or null. Items are never null.
 package api
 
 import (
@@ -132,7 +132,8 @@ func Instances(running []admin.Instance, absent []admin.Order) Document {
 	}{append([]admin.Order{}, absent...)})
 }
 
-// Instance is an instance, with its session, its handlers and what it owns. Handlers are null if it does not publish them.
+// Instance is an instance, with its session, its handlers and what it owns. Handlers are null if it
+// does not publish them.
 func Instance(d admin.InstanceDetails) Document {
 	return New("Instance", d.Instance, struct {
 		SessionID      string            `json:"session_id"`

@@ -1,6 +1,6 @@
-// Package plain is text for people in which nothing is hidden: times, durations, names for a shell, JSON, and
-// text that others wrote, of which nothing moves a cursor, changes colours or reverses what is read. It is not
-// escaped for HTML.
+// Package plain is text for people in which nothing is hidden: times, durations, names for a shell,
+// JSON, and text that others wrote, of which nothing moves a cursor, changes colours or reverses
+// what is read. It is not escaped for HTML.
 package plain
 
 import (
@@ -97,7 +97,8 @@ func Quoted(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// JSON renders a document; on one line if indent is empty. What a document's own MarshalJSON returns must be on one line.
+// JSON renders a document; on one line if indent is empty. What a document's own MarshalJSON
+// returns must be on one line.
 func JSON(out *bytes.Buffer, indent string, document any) error {
 	text, err := Encode(document)
 	if err == nil && indent != "" {
@@ -135,8 +136,8 @@ func JSON(out *bytes.Buffer, indent string, document any) error {
 	return nil
 }
 
-// Encode is json.Marshal without the escapes for HTML: who wants them adds them. It does not check what a value encodes itself, as an
-// encoder would: of long lists, that is most of the work.
+// Encode is json.Marshal without the escapes for HTML: who wants them adds them. It does not check
+// what a value encodes itself, as an encoder would: of long lists, that is most of the work.
 func Encode(value any) ([]byte, error) {
 	if own, ok := value.(json.Marshaler); ok {
 		return own.MarshalJSON()

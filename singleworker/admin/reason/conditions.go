@@ -58,15 +58,18 @@ type Meaning struct {
 	Title    string   `json:"-"` // of its line in a description
 	Severity Severity `json:"severity"`
 	Sentence string   `json:"sentence"` // what it means, without a period
-	// Remedy is a command that mends it, or tells more. NAME in it is the job, and ID an instance. Other words in capitals are to be chosen.
+	// Remedy is a command that mends it, or tells more. NAME in it is the job, and ID an instance.
+	// Other words in capitals are to be chosen.
 	Remedy string `json:"remedy"`
-	// Notify is the kind of notification that tells of it, from its first moment to its last; "" if none does.
+	// Notify is the kind of notification that tells of it, from its first moment to its last; "" if
+	// none does.
 	Notify job.NotifyKind `json:"-"`
 	// Alert is the rule of sample/monitoring that fires for it; "" if none does.
 	Alert string `json:"-"`
 }
 
-// Condition is what is wrong with a job or an instance, or worth knowing of it. Its Remedy names it.
+// Condition is what is wrong with a job or an instance, or worth knowing of it. Its Remedy names
+// it.
 type Condition struct {
 	Meaning
 
@@ -74,7 +77,8 @@ type Condition struct {
 	Detail string    `json:"detail"`         // of this one; may have several lines
 }
 
-// UnmarshalJSON knows of a code what JSON leaves out. Of one that this version does not know, that is "".
+// UnmarshalJSON knows of a code what JSON leaves out. Of one that this version does not know, that
+// is "".
 func (c *Condition) UnmarshalJSON(text []byte) error {
 	type plain Condition
 	var decoded plain
@@ -89,8 +93,9 @@ func (c *Condition) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// table has all that can be wrong with a job. The first that a job has says how it stands, because it explains or excuses those that follow: a job
-// without an owner is late, and one that is paused is meant not to run.
+// table has all that can be wrong with a job. The first that a job has says how it stands, because
+// it explains or excuses those that follow: a job without an owner is late, and one that is paused
+// is meant not to run.
 var table = []Meaning{
 	invalid(Unreadable, "one of its records is no record, and nobody runs the job", "swctl repair NAME"),
 	invalid(NewerVersion, "a newer version wrote one of its records", "swctl show NAME"),
@@ -146,10 +151,12 @@ func unowned(code Code, word, sentence, remedy string) Meaning {
 // Meanings lists what can be wrong with a job, in the order in which it has its conditions.
 func Meanings() []Meaning { return slices.Clone(table) }
 
-// InstanceMeanings lists what can be wrong with an instance, in the order in which it has its conditions.
+// InstanceMeanings lists what can be wrong with an instance, in the order in which it has its
+// conditions.
 func InstanceMeanings() []Meaning { return slices.Clone(instances) }
 
-// Means is the Meaning of a code. Not all codes have one: that a job has shards without an owner means what the first of them lacks.
+// Means is the Meaning of a code. Not all codes have one: that a job has shards without an owner
+// means what the first of them lacks.
 func Means(code Code) (m Meaning, known bool) {
 	for _, all := range [][]Meaning{table, instances} {
 		if i := slices.IndexFunc(all, func(m Meaning) bool { return m.Code == code }); i >= 0 {

@@ -1,5 +1,6 @@
-// Package reason says why a job does not run as it should: of one that has no owner, or cannot run, a code and facts for programs, and a
-// sentence for people; and of all that can be wrong with a job, what it means, how urgent it is, and which command mends it.
+// Package reason says why a job does not run as it should: of one that has no owner, or cannot run,
+// a code and facts for programs, and a sentence for people; and of all that can be wrong with a
+// job, what it means, how urgent it is, and which command mends it.
 package reason
 
 import (
@@ -9,7 +10,8 @@ import (
 	"strings"
 )
 
-// Code is the kind of a Reason, or of a Condition. Programs may meet codes that they do not know: more are added.
+// Code is the kind of a Reason, or of a Condition. Programs may meet codes that they do not know:
+// more are added.
 type Code string
 
 // The codes of a Reason, with the fields that each has.

@@ -17,7 +17,8 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// statuses has a status for each code, in which nothing else is wrong, with the STATE that it is listed with.
+// statuses has a status for each code, in which nothing else is wrong, with the STATE that it is
+// listed with.
 func statuses() map[reason.Code]admin.JobStatus {
 	all := make(map[reason.Code]admin.JobStatus)
 	of := func(code reason.Code, state admin.State, change func(job *admin.JobStatus)) {
@@ -162,7 +163,8 @@ func TestOrderOfConditions(t *testing.T) {
 	}
 }
 
-// The JSON of a status has its conditions with all that a program asks for, and a status that is decoded from it is as the first.
+// The JSON of a status has its conditions with all that a program asks for, and a status that is
+// decoded from it is as the first.
 func TestConditionsInJSON(t *testing.T) {
 	t.Parallel()
 	for code, job := range statuses() {
@@ -192,7 +194,8 @@ func TestConditionsInJSON(t *testing.T) {
 	}
 }
 
-// The first table of symptoms of OPERATE.md has a row for each thing that can be wrong with a job, with the command that is tried.
+// The first table of symptoms of OPERATE.md has a row for each thing that can be wrong with a job,
+// with the command that is tried.
 func TestSymptomsOfJobs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../OPERATE.md")

@@ -20,7 +20,8 @@ func Owned(i admin.Instance) string {
 	return fmt.Sprintf("%d/%d", i.Owned, i.MaxSlots)
 }
 
-// OfInstance lists what is wrong with an instance, or worth knowing of it, at that time of the group, the worst first.
+// OfInstance lists what is wrong with an instance, or worth knowing of it, at that time of the
+// group, the worst first.
 func OfInstance(i admin.Instance, now time.Time) (all []reason.Condition) {
 	add := func(code reason.Code, since time.Time, detail, target string) {
 		m, _ := reason.Means(code)
@@ -56,8 +57,9 @@ func OfInstance(i admin.Instance, now time.Time) (all []reason.Condition) {
 	return all
 }
 
-// clocksDiffer is more than clocks differ that are set by a network, and heartbeatTakes is longer than a heartbeat
-// takes to reach ZooKeeper: by it, a clock of which its instance says nothing is judged.
+// clocksDiffer is more than clocks differ that are set by a network, and heartbeatTakes is longer
+// than a heartbeat takes to reach ZooKeeper: by it, a clock of which its instance says nothing is
+// judged.
 const (
 	clocksDiffer   = 300 * time.Millisecond
 	heartbeatTakes = 5 * time.Second
@@ -79,8 +81,9 @@ func clockNote(i admin.Instance) string {
 	}
 }
 
-// Clock says of the clock that is named that it is so far ahead of the group's time, by which everything is judged, or that it is its own
-// judge; "" if it is right, or about right. The rest is as admin.Client.Clock returns it.
+// Clock says of the clock that is named that it is so far ahead of the group's time, by which
+// everything is judged, or that it is its own judge; "" if it is right, or about right. The rest is
+// as admin.Client.Clock returns it.
 func Clock(name string, ahead time.Duration, own bool) string {
 	const shown = 2 * time.Second
 	switch {

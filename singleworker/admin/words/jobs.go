@@ -15,7 +15,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Schedule says when a job runs: "every day at 02:00 Europe/Berlin"; "" if its schedule cannot be read.
+// Schedule says when a job runs: "every day at 02:00 Europe/Berlin"; "" if its schedule cannot be
+// read.
 func Schedule(j jobs.Job) string {
 	schedule, err := j.ParseSchedule()
 	if err != nil {
@@ -27,8 +28,8 @@ func Schedule(j jobs.Job) string {
 // Everywhere reports whether the slots of a job are those of instances, not shards.
 func Everywhere(job admin.JobStatus) bool { return len(job.Slots) > 0 && job.Slots[0].InstanceID != "" }
 
-// Name is the name of a job, or of a shard; quoted if it would be taken for another one. Only that of a node
-// which no instance runs would.
+// Name is the name of a job, or of a shard; quoted if it would be taken for another one. Only that
+// of a node which no instance runs would.
 func Name(job admin.JobStatus) string {
 	if plain.FirstLine(job.Name) != job.Name {
 		return strconv.QuoteToGraphic(job.Name)
@@ -126,7 +127,8 @@ func Line(all []reason.Condition) string {
 	return strings.Join(parts, "; ")
 }
 
-// advice names the command for what is most wrong with a job, unless it is meant not to run. That swctl why tells more is not said by swctl why.
+// advice names the command for what is most wrong with a job, unless it is meant not to run. That
+// swctl why tells more is not said by swctl why.
 func advice(job admin.JobStatus) []string {
 	for i, c := range job.Conditions {
 		switch {

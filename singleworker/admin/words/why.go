@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-// Why says what became of the tick and why, who owns the job, what comes next, and what to try if something is wrong.
-// Each ends with a period; none is multi-line, but what applications and operators wrote is
-// not escaped.
+// Why says what became of the tick and why, who owns the job, what comes next, and what to try if
+// something is wrong. Each ends with a period; none is multi-line, but what applications and
+// operators wrote is not escaped.
 func Why(x admin.Explanation) []string {
 	w := newWriter(x)
 	switch {
@@ -225,9 +225,9 @@ func (w *writer) notRun(name string, e admin.Entry) {
 	}
 }
 
-// isEarly reports whether a missed tick was recorded before it came, by an owner whose clock was ahead: by
-// ZooKeeper's clock, that owner had the job before the tick, or the next one did. Without that, it is enough
-// that the time of the record has not come yet.
+// isEarly reports whether a missed tick was recorded before it came, by an owner whose clock was
+// ahead: by ZooKeeper's clock, that owner had the job before the tick, or the next one did. Without
+// that, it is enough that the time of the record has not come yet.
 func (w *writer) isEarly(e admin.Entry) bool {
 	o := w.Job.Owner
 	if e.State != admin.RunMissed || e.Reason == admin.ReasonScheduleChanged || o == nil || o.Token < e.Token {

@@ -11,7 +11,8 @@ import (
 // Missed is what is logged when something was to be done of which the agenda knew nothing.
 const Missed = "a look came late: nothing had asked for it, which is a fault of this program; please report it"
 
-// All things are taken within so many looks, of which each takes some that are not due: at least leastSpare.
+// All things are taken within so many looks, of which each takes some that are not due: at least
+// leastSpare.
 const (
 	looksPerRound = 20
 	leastSpare    = 16
@@ -23,8 +24,9 @@ const Never = time.Duration(math.MaxInt64)
 // far is the time of a look that is further ahead than a clock can tell.
 const far = 365 * 24 * time.Hour
 
-// Early is how much earlier than by a wall clock a look comes at least, for such a clock and the monotonic one do not go alike.
-// When they have come apart by half of it, everything is to be woken.
+// Early is how much earlier than by a wall clock a look comes at least, for such a clock and the
+// monotonic one do not go alike. When they have come apart by half of it, everything is to be
+// woken.
 const Early = time.Second
 
 // Thing is what is on an agenda: it embeds an Entry.
@@ -44,7 +46,8 @@ type Entry struct {
 
 func (e *Entry) entry() *Entry { return e }
 
-// Agenda holds things and when to look at each. It is used by one goroutine. Times are on one monotonic clock.
+// Agenda holds things and when to look at each. It is used by one goroutine. Times are on one
+// monotonic clock.
 type Agenda[T Thing] struct {
 	// Strict has a look take only what is due: for tests, which then see what is forgotten.
 	Strict bool

@@ -50,8 +50,8 @@ func count(g *roomtest.Group, client string) map[string]int {
 	return reads
 }
 
-// Who can run a job is known from the handlers that live members publish. The list of registrations is read only
-// while one of them publishes none.
+// Who can run a job is known from the handlers that live members publish. The list of registrations
+// is read only while one of them publishes none.
 func TestHandlersTellWhoIsAble(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -147,7 +147,8 @@ func TestHandlersThatAreNotWhatTheirHashSays(t *testing.T) {
 	})
 }
 
-// What an instance reads before it joins is not read again, unless it has changed. Many jobs take few requests.
+// What an instance reads before it joins is not read again, unless it has changed. Many jobs take
+// few requests.
 func TestJobsAreReadOnceAtTheStart(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -207,8 +208,8 @@ func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
 	})
 }
 
-// Where a job may run follows from its labels, its instances and operators' orders. An instance that has the handler stays
-// registered; what it did not keep meanwhile is read again.
+// Where a job may run follows from its labels, its instances and operators' orders. An instance
+// that has the handler stays registered; what it did not keep meanwhile is read again.
 func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

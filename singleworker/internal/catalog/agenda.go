@@ -5,10 +5,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Most jobs need nothing at most times. So a sync looks only at those that are on the agenda: of which a watch, a signal or a notice has told
-// something, of which an answer is awaited, or at which a room wants to look by now.
+// Most jobs need nothing at most times. So a sync looks only at those that are on the agenda: of
+// which a watch, a signal or a notice has told something, of which an answer is awaited, or at
+// which a room wants to look by now.
 
-// state is what decides about all jobs at once. When it is another one, the next sync looks at all of them.
+// state is what decides about all jobs at once. When it is another one, the next sync looks at all
+// of them.
 type state struct {
 	able           *member.Able
 	changes, leaps int // of member.Clock
@@ -22,7 +24,8 @@ func add(c *Catalog, name string) *Job {
 	return j
 }
 
-// Sync decides which jobs the rooms look at in this sync, and reads what is due to be read although no watch tells.
+// Sync decides which jobs the rooms look at in this sync, and reads what is due to be read although
+// no watch tells.
 func (c *Catalog) Sync() {
 	now := c.loop.Now()
 	if now >= c.nextList {

@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// missing names a handler that this instance lacks to run a job, or is "". An instance without BeforeTick runs none of the
-// shards: any of them may become the one that calls it.
+// missing names a handler that this instance lacks to run a job, or is "". An instance without
+// BeforeTick runs none of the shards: any of them may become the one that calls it.
 func missing(handlers Handlers, spec *zkrec.Spec) string {
 	if handler := spec.Job.HandlerName(); !handlers.Has(handler) {
 		return handler
@@ -47,7 +47,8 @@ func ReadsOfGate(tree zkrec.Tree, first string) []zkconn.Read {
 	return zkconn.ReadsOf(append([]string{tree.Tick(first)}, tree.HistoryPages(first)...)...)
 }
 
-// ParseGate says what the records of a job's first shard mean for the others: the first of results. If they cannot be read, the others wait.
+// ParseGate says what the records of a job's first shard mean for the others: the first of results.
+// If they cannot be read, the others wait.
 func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*ticks.Gate, error) {
 	tick := results[0]
 	history, err := zkconn.DataOf(results[1 : 1+zkrec.HistoryPages])
@@ -65,8 +66,9 @@ func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*tic
 	return ticks.GateOf(record, entries, tick.Stat.Mtime), nil
 }
 
-// WatchGate reads what ParseGate parses, and watches the record. It is called beside the loop. The history is read after the
-// record: if it were older, a tick that has begun could pass for one that has not.
+// WatchGate reads what ParseGate parses, and watches the record. It is called beside the loop. The
+// history is read after the record: if it were older, a tick that has begun could pass for one that
+// has not.
 func WatchGate(ctx context.Context, l *session.Loop, first string) (*ticks.Gate, error) {
 	var tick zkconn.ReadResult
 	tick.Data, tick.Stat, tick.Err = l.Conn.GetW(ctx, l.Tree.Tick(first))

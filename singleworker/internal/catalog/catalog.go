@@ -69,7 +69,8 @@ type Catalog struct {
 
 	Survey  *Survey
 	Signals *Signals
-	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to look at one again.
+	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to
+	// look at one again.
 	Agenda *agenda.Agenda[*Job]
 }
 
@@ -85,8 +86,8 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	return c
 }
 
-// Job is what is known of one job. Spec and Ticks are not changed but replaced: the rooms, the runner and the
-// runs share them.
+// Job is what is known of one job. Spec and Ticks are not changed but replaced: the rooms, the
+// runner and the runs share them.
 type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
@@ -152,7 +153,8 @@ func (c *Catalog) Jobs(f func(j *Job)) {
 	}
 }
 
-// Soon reports whether a tick of the slot is so near, or so recent, that the slot should not move now.
+// Soon reports whether a tick of the slot is so near, or so recent, that the slot should not move
+// now.
 func (c *Catalog) Soon(slot lease.Slot) bool {
 	j := c.JobOf(string(slot))
 	return j != nil && j.Eligible && ticks.Soon(*j.Ticks, c.loop.Clock.Wall())
@@ -175,8 +177,8 @@ type primed struct {
 	views   []view // by index of names
 }
 
-// Joined takes in what RegisterAll has read in this connection, and has everything else read again: what
-// happened while not joined was not followed.
+// Joined takes in what RegisterAll has read in this connection, and has everything else read again:
+// what happened while not joined was not followed.
 func (c *Catalog) Joined() {
 	c.nextList = 0
 	c.Agenda.WakeAll()
@@ -386,8 +388,9 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 	c.setEligible(j, err)
 }
 
-// Unreadable reports since when, on Mono, the job has been invalid because a record that it needs cannot be read, if it is.
-// Records of a newer schema do not count, except for the spec, see Schema: instances of that version run the job, if there are any.
+// Unreadable reports since when, on Mono, the job has been invalid because a record that it needs
+// cannot be read, if it is. Records of a newer schema do not count, except for the spec, see
+// Schema: instances of that version run the job, if there are any.
 func (j *Job) Unreadable() (since time.Duration, is bool) {
 	return j.invalidSince, !j.Valid() && j.spoilt && j.invalidSince != 0
 }

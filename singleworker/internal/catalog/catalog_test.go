@@ -145,8 +145,8 @@ func TestCanceledJobIsGone(t *testing.T) {
 	})
 }
 
-// A job that cannot run here is told so, once, and this instance no longer registered for it; it is told
-// as runnable when it is.
+// A job that cannot run here is told so, once, and this instance no longer registered for it; it is
+// told as runnable when it is.
 func TestUnrunnableJob(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -219,8 +219,8 @@ func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
 	})
 }
 
-// A schedule is parsed once per version of the spec.
-// A job that is deleted and submitted again between two readings has another spec, of the same version.
+// A schedule is parsed once per version of the spec. A job that is deleted and submitted again
+// between two readings has another spec, of the same version.
 func TestJobSubmittedAgainHasChanged(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -258,7 +258,8 @@ func TestSpecIsParsedOncePerVersion(t *testing.T) {
 	})
 }
 
-// An instance registers for the jobs that it can run before it appears; a job that it cannot read is not among them.
+// An instance registers for the jobs that it can run before it appears; a job that it cannot read
+// is not among them.
 func TestRegistrationBeforeJoining(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -299,8 +300,8 @@ func TestRegistrationBeforeJoining(t *testing.T) {
 	})
 }
 
-// Readings that show no registration while one is on its way ask for no other one: of two in one transaction the second is refused,
-// and no reading tells why.
+// Readings that show no registration while one is on its way ask for no other one: of two in one
+// transaction the second is refused, and no reading tells why.
 func TestOneRegistrationIsUnderWay(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -357,8 +358,8 @@ func TestMissingNodesAreRepaired(t *testing.T) {
 	})
 }
 
-// Shards are slots when their nodes exist; those of another layout are stale, and the slots' end is told
-// before the job's change.
+// Shards are slots when their nodes exist; those of another layout are stale, and the slots' end is
+// told before the job's change.
 func TestShardsAreCreatedAndChange(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -448,7 +449,8 @@ func TestMisnamedNodesAreNotRun(t *testing.T) {
 	})
 }
 
-// A switch that may not be read, or is no record, makes the job invalid: whether it is paused is not known.
+// A switch that may not be read, or is no record, makes the job invalid: whether it is paused is
+// not known.
 func TestSwitchThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(g *roomtest.Group){

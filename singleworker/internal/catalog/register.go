@@ -62,8 +62,8 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	j.problem = problem
 }
 
-// Report notes what came of reading nodes of a slot: err, or that the nodes at some paths can be read.
-// What cannot be read makes the job invalid; that is logged once.
+// Report notes what came of reading nodes of a slot: err, or that the nodes at some paths can be
+// read. What cannot be read makes the job invalid; that is logged once.
 func (c *Catalog) Report(slot string, err error, paths ...string) {
 	j := c.JobOf(slot)
 	if j == nil {
@@ -91,12 +91,13 @@ func logInvalid(log *slog.Logger, slot string, err *zkrec.UnreadableError) {
 		"path", err.Path, "err", err.Err)
 }
 
-// viewedAtOnce is how many jobs are read at the same time. What was read of one takes a kilobyte until it is parsed.
+// viewedAtOnce is how many jobs are read at the same time. What was read of one takes a kilobyte
+// until it is parsed.
 const viewedAtOnce = 1000
 
-// RegisterAll registers this instance for every job that it can run, beside the loop, in the connection with
-// that number: the others must know what a member can run before they see it. What it reads on the way is what
-// this room begins with.
+// RegisterAll registers this instance for every job that it can run, beside the loop, in the
+// connection with that number: the others must know what a member can run before they see it. What
+// it reads on the way is what this room begins with.
 func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	signals := c.loop.Conn.ReadMany(ctx, signalReads(c.loop.Tree))
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
@@ -183,8 +184,8 @@ func handledBy(who *member.Able, j *Job) (able []string) {
 	return able
 }
 
-// AbleChanged follows which members can run what, and may. The registrations are read, and watched, only while a live
-// member does not publish its handlers.
+// AbleChanged follows which members can run what, and may. The registrations are read, and watched,
+// only while a live member does not publish its handlers.
 func (c *Catalog) AbleChanged() {
 	was := c.byRegister
 	c.byRegister = len(c.member.Able().Others) > 0
@@ -216,8 +217,9 @@ func (c *Catalog) AbleChanged() {
 	}
 }
 
-// register adds or removes this instance's registration, whichever is due. One request at a time: of two that travel in one
-// transaction the second is refused, and no reading of the node tells why. A reading that began before the answer tells nothing of it.
+// register adds or removes this instance's registration, whichever is due. One request at a time:
+// of two that travel in one transaction the second is refused, and no reading of the node tells
+// why. A reading that began before the answer tells nothing of it.
 func (c *Catalog) register(j *Job) {
 	if j.registering || !c.loop.Joined() || c.member.Leaving() && !j.isRegistered {
 		return

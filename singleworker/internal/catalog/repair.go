@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Repair creates the nodes that a job, or one of its shards, lacks: the published sample makes fewer
-// than we need, and a tree may have been edited. When the job was deleted, or the shard is no longer
-// one, it creates nothing.
+// Repair creates the nodes that a job, or one of its shards, lacks: the published sample makes
+// fewer than we need, and a tree may have been edited. When the job was deleted, or the shard is no
+// longer one, it creates nothing.
 func (c *Catalog) Repair(slot string) {
 	j := c.JobOf(slot)
 	if j == nil || !c.loop.Joined() || !j.repairing.Begin() {
@@ -47,9 +47,9 @@ func nodesOf(tree zkrec.Tree, j *Job, slot string) []zkrec.Node {
 	}
 }
 
-// createMissing creates those of the nodes that do not exist, if the spec that asks for them still is
-// the job's. A job that was deleted and submitted again may have a spec of the same version, but not
-// the same czxid.
+// createMissing creates those of the nodes that do not exist, if the spec that asks for them still
+// is the job's. A job that was deleted and submitted again may have a spec of the same version, but
+// not the same czxid.
 func createMissing(
 	ctx context.Context, l *session.Loop, job string, version int32, czxid int64, nodes []zkrec.Node,
 ) error {

@@ -18,7 +18,8 @@ type shards struct {
 	complete zkrec.Complete
 }
 
-// division is what is known of the nodes of shards, or of this instance's slot, and the state of creating them.
+// division is what is known of the nodes of shards, or of this instance's slot, and the state of
+// creating them.
 type division struct {
 	shards
 
@@ -65,7 +66,8 @@ func fetchShards(ctx context.Context, l *session.Loop, job string) (s shards, er
 	return s, err // with the list, even if the record cannot be read
 }
 
-// ReadComplete reads the tick up to which all shards of a job are done. It is called beside the loop.
+// ReadComplete reads the tick up to which all shards of a job are done. It is called beside the
+// loop.
 func ReadComplete(ctx context.Context, l *session.Loop, job string) (zkrec.Complete, int32, error) {
 	path := l.Tree.Shards(job)
 	data, stat, err := l.Conn.Get(ctx, path)
@@ -128,8 +130,8 @@ func without(all, some []string) (rest []string) {
 	return rest
 }
 
-// withNodes lists those of the slots whose nodes exist, and has the others' created. That of an instance of a job that runs on
-// every one is its own business, and its ticks begin then.
+// withNodes lists those of the slots whose nodes exist, and has the others' created. That of an
+// instance of a job that runs on every one is its own business, and its ticks begin then.
 func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	d := j.divide()
 	missing := without(slots, d.list)

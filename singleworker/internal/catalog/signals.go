@@ -8,7 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Signals tell of changes of jobs' own nodes, each of some of the jobs. So these nodes are not watched.
+// Signals tell of changes of jobs' own nodes, each of some of the jobs. So these nodes are not
+// watched.
 type Signals struct {
 	catalog *Catalog
 	all     [zkrec.Signals]signal
@@ -64,8 +65,8 @@ func (s *Signals) told(n int, job string) {
 	}
 }
 
-// refreshAll reads all jobs of a signal: at most once in a sync period, for while many jobs are changed, each change could lead to
-// that at each instance.
+// refreshAll reads all jobs of a signal: at most once in a sync period, for while many jobs are
+// changed, each change could lead to that at each instance.
 func (s *Signals) refreshAll(n int) {
 	one, now := &s.all[n], s.catalog.loop.Now()
 	if one.due = now < one.notBefore; one.due {

@@ -53,8 +53,8 @@ func change(g *roomtest.Group, job, schedule string, told ...string) {
 	roomtest.Pass(time.Millisecond)
 }
 
-// A change is told by the signal of its job: that job alone is read, if the signal says so, and all of the signal's if it may have told of
-// others that were not seen.
+// A change is told by the signal of its job: that job alone is read, if the signal says so, and all
+// of the signal's if it may have told of others that were not seen.
 func TestWhatASignalTells(t *testing.T) {
 	t.Parallel()
 	names, other := together(3)
@@ -105,7 +105,8 @@ func gone(names []string) string {
 	}
 }
 
-// Many changes at once do not have all jobs read for each: after the first time that is done once in a sync period.
+// Many changes at once do not have all jobs read for each: after the first time that is done once
+// in a sync period.
 func TestManyChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	names, _ := together(2)
@@ -134,7 +135,8 @@ func TestManyChangesAtOnce(t *testing.T) {
 	})
 }
 
-// A signal that somebody deletes is made again, and its jobs are read: a change may have told nobody meanwhile.
+// A signal that somebody deletes is made again, and its jobs are read: a change may have told
+// nobody meanwhile.
 func TestSignalIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	names, other := together(2)
@@ -174,7 +176,8 @@ func TestSignalIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A signal that was deleted and made again counts from 0: its next version may not follow what was known of the one before.
+// A signal that was deleted and made again counts from 0: its next version may not follow what was
+// known of the one before.
 func TestAnotherSignalOfThePath(t *testing.T) {
 	t.Parallel()
 	names, _ := together(2)
@@ -254,7 +257,8 @@ func TestChangeOfWhichNobodyTells(t *testing.T) {
 	})
 }
 
-// After each reconnect everything is read again that a signal may have told of meanwhile, in a new session, too.
+// After each reconnect everything is read again that a signal may have told of meanwhile, in a new
+// session, too.
 func TestChangeWhileDisconnected(t *testing.T) {
 	t.Parallel()
 	for what, gap := range map[string]time.Duration{"resumed": roomtest.SessionTimeout / 2, "expired": 3 * roomtest.SessionTimeout} {
@@ -281,7 +285,8 @@ func TestChangeWhileDisconnected(t *testing.T) {
 	}
 }
 
-// What was read before this instance appeared is what it begins with, and what changes until then is told.
+// What was read before this instance appeared is what it begins with, and what changes until then
+// is told.
 func TestChangeBeforeJoining(t *testing.T) {
 	t.Parallel()
 	names, other := together(2)

@@ -27,8 +27,9 @@ type view struct {
 	err           error
 }
 
-// stamp tells readings of a job's spec and switch apart. A server that was restored from a backup, or emptied, counts transactions
-// and versions again: only the times at which the nodes were written tell two of the same numbers apart.
+// stamp tells readings of a job's spec and switch apart. A server that was restored from a backup,
+// or emptied, counts transactions and versions again: only the times at which the nodes were
+// written tell two of the same numbers apart.
 type stamp struct {
 	Created int64 // the transaction that has created the job
 	Version ticks.Version
@@ -36,7 +37,8 @@ type stamp struct {
 	specAt, turnedAt int64 // when the spec and the switch were written, by ZooKeeper's time, in Unix milliseconds
 }
 
-// stampOf is that of a reading. A job that lacks its register node, which is to be created, has the stamp of one that was just made.
+// stampOf is that of a reading. A job that lacks its register node, which is to be created, has the
+// stamp of one that was just made.
 func stampOf(spec, register zkconn.ReadResult) stamp {
 	of := stamp{Created: spec.Stat.Czxid, Version: ticks.Version{Spec: spec.Stat.Version}, specAt: spec.Stat.Mtime.UnixMilli()}
 	if register.Err == nil {
@@ -59,7 +61,8 @@ func (j *Job) parsed() parsed {
 	return parsed{j.stamp, j.Spec, j.Ticks}
 }
 
-// dropPayload forgets what only runs and people need: others run the job, and it is read again when this instance may.
+// dropPayload forgets what only runs and people need: others run the job, and it is read again when
+// this instance may.
 func (j *Job) dropPayload() {
 	of := j.Spec.Job
 	if of.Args == nil && of.Payload == nil && of.Labels == nil && of.Description == "" {
@@ -78,8 +81,8 @@ func (j *Job) dropPayload() {
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
 const readsPerJob = 3
 
-// readsOf lists what is read of a job: its spec and its switch, of whose changes a signal tells, and this instance's registration. If list,
-// all registrations are listed, and watched.
+// readsOf lists what is read of a job: its spec and its switch, of whose changes a signal tells,
+// and this instance's registration. If list, all registrations are listed, and watched.
 func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
 	reads := []zkconn.Read{{Path: tree.Job(name)}, {Path: tree.Register(name)}, {Path: tree.Registration(name, self)}}
 	if list {
@@ -162,7 +165,8 @@ func (v *view) sharded() bool {
 	return v.err == nil && (v.spec.Job.Shards > 0 || v.spec.Layout != nil || v.spec.Job.Everywhere)
 }
 
-// fetchShards completes the view of a sharded job, or of one that runs on every instance, beside the loop.
+// fetchShards completes the view of a sharded job, or of one that runs on every instance, beside
+// the loop.
 func (v *view) fetchShards(ctx context.Context, l *session.Loop, name, self string) {
 	if v.spec.Job.Everywhere {
 		own := zkrec.InstanceSlot(name, self)

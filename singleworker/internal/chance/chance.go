@@ -1,6 +1,6 @@
-// Package chance has what an instance leaves to chance: the random numbers by which it spreads what it does
-// over time and names what it makes, and the order of what happens at one moment. Both are the machine's. A
-// test in virtual time may draw them from a seed.
+// Package chance has what an instance leaves to chance: the random numbers by which it spreads what
+// it does over time and names what it makes, and the order of what happens at one moment. Both are
+// the machine's. A test in virtual time may draw them from a seed.
 package chance
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// Source is where chance comes from. Nil: the machine. It is safe for concurrent use if its functions are.
+// Source is where chance comes from. Nil: the machine. It is safe for concurrent use if its
+// functions are.
 type Source struct {
 	// Draw returns random numbers for one purpose, at the moment of the call.
 	Draw func(purpose string) *rand.ChaCha8
@@ -54,8 +55,8 @@ func (s *Source) Jitter(purpose string) func(d time.Duration) time.Duration {
 	}
 }
 
-// Apart returns d, or a few microseconds more so that what is planned for one moment does not come together in a
-// test that decides on its order.
+// Apart returns d, or a few microseconds more so that what is planned for one moment does not come
+// together in a test that decides on its order.
 func (s *Source) Apart(purpose string, d time.Duration) time.Duration {
 	if s == nil {
 		return d
@@ -71,8 +72,8 @@ func (s *Source) ID(purpose string) string {
 	return uuid.Must(uuid.NewRandomFromReader(s.Draw(purpose))).String() // such a reader never fails
 }
 
-// Await is called by a loop that something has woken up, before it does anything. It returns at once unless a test
-// decides on the order of what happens.
+// Await is called by a loop that something has woken up, before it does anything. It returns at
+// once unless a test decides on the order of what happens.
 func (s *Source) Await(loop Loop) {
 	if s != nil {
 		s.Settle(loop)

@@ -9,8 +9,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// BenchmarkIdle is what a sync costs at 10,000 jobs at which nothing is due: of an instance that owns nearly all of them, and of one that
-// owns one.
+// BenchmarkIdle is what a sync costs at 10,000 jobs at which nothing is due: of an instance that
+// owns nearly all of them, and of one that owns one.
 func BenchmarkIdle(b *testing.B) {
 	const idle = 10_000
 	for name, step := range map[string]func(owner, other *instance){
@@ -18,7 +18,8 @@ func BenchmarkIdle(b *testing.B) {
 		"sync/other": func(_, other *instance) { other.syncNow() },
 	} {
 		b.Run(name, func(b *testing.B) {
-			// The bubble's time stands still while it waits for a channel from outside, where the real time is taken.
+			// The bubble's time stands still while it waits for a channel from outside, where the real time
+			// is taken.
 			steps, done := make(chan struct{}), make(chan struct{})
 			go inBubble(b, func(t *testing.T) {
 				roomtest.InGroup(t, func(g *roomtest.Group) {

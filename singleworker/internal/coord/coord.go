@@ -22,8 +22,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ErrNotHandedBack is returned by Run when the connection was lost while leaving for so long that the
-// session is over: the others take over what was owned.
+// ErrNotHandedBack is returned by Run when the connection was lost while leaving for so long that
+// the session is over: the others take over what was owned.
 var ErrNotHandedBack = errors.New("ZooKeeper was away; what was owned is taken over by others")
 
 // Runner runs what the instance owns, and is told what it notices of others' ticks.
@@ -33,7 +33,8 @@ type Runner interface {
 	Observer
 }
 
-// Config is all that a Coordinator needs. Every field but Chance, and those of Member that say so, must be set.
+// Config is all that a Coordinator needs. Every field but Chance, and those of Member that say so,
+// must be set.
 type Config struct {
 	Conn       *zkconn.Conn // which Run opens, and closes
 	ServerType string
@@ -100,18 +101,19 @@ func New(cfg Config) *Coordinator {
 	return c
 }
 
-// Run joins the group and keeps the instance in it. It returns nil once Leave was called and every slot
-// is handed back; the cause of ctx when that ends sooner (what was owned is then taken over when the
-// session ends, at once if the server could be told); or the reason why this instance cannot be part of
-// the group: member.ErrDuplicate, member.ErrMode, zkconn.ErrDenied, or a panic of the coordinator.
+// Run joins the group and keeps the instance in it. It returns nil once Leave was called and every
+// slot is handed back; the cause of ctx when that ends sooner (what was owned is then taken over
+// when the session ends, at once if the server could be told); or the reason why this instance
+// cannot be part of the group: member.ErrDuplicate, member.ErrMode, zkconn.ErrDenied, or a panic of
+// the coordinator.
 func (c *Coordinator) Run(ctx context.Context) error { return c.loop.Run(ctx, handler{c}) }
 
-// Leave hands back every slot, each as soon as it is idle, and leaves. Run returns when that is done.
-// It returns at once. Idempotent.
+// Leave hands back every slot, each as soon as it is idle, and leaves. Run returns when that is
+// done. It returns at once. Idempotent.
 func (c *Coordinator) Leave() { c.loop.Post(c.member.Leave) }
 
-// Drain hands back every slot, each as soon as it is idle, and takes none any more. It returns nil when
-// that is done, or Run has ended; or the cause of ctx when that ends, and the drain continues.
+// Drain hands back every slot, each as soon as it is idle, and takes none any more. It returns nil
+// when that is done, or Run has ended; or the cause of ctx when that ends, and the drain continues.
 func (c *Coordinator) Drain(ctx context.Context) error {
 	drained := make(chan struct{})
 	c.loop.Post(func() { c.member.Drain(drained) })
@@ -142,8 +144,8 @@ func (c *Coordinator) History(slot string, done func([]zkrec.Entry, error)) {
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
 
-// ClockStepped asks ZooKeeper at once whether the leases hold, and what time it is: this instance's wall clock was set, or the machine
-// suspended.
+// ClockStepped asks ZooKeeper at once whether the leases hold, and what time it is: this instance's
+// wall clock was set, or the machine suspended.
 func (c *Coordinator) ClockStepped() {
 	c.loop.Post(func() {
 		c.owner.Step(lease.Leapt{})
@@ -182,8 +184,8 @@ func (h handler) Ended() {
 	}
 }
 
-// sync looks again, whatever the watches told or missed. Without a session it only refuses claims whose
-// lease has lapsed.
+// sync looks again, whatever the watches told or missed. Without a session it only refuses claims
+// whose lease has lapsed.
 func (c *Coordinator) sync() {
 	c.journal.AdvanceAll()
 	if !c.loop.Joined() {

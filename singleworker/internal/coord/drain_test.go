@@ -179,7 +179,8 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 	})
 }
 
-// A claim whose reply was lost before the order arrived is resolved, not assumed: it needs a result, but begins no run.
+// A claim whose reply was lost before the order arrived is resolved, not assumed: it needs a
+// result, but begins no run.
 func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")
@@ -260,8 +261,9 @@ func TestOrdersThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// A leaving instance deletes its node only after it has stopped taking slots. Before the others know that it
-// leaves, it may be offered a slot and take it; without its node it would count as dead at that moment.
+// A leaving instance deletes its node only after it has stopped taking slots. Before the others
+// know that it leaves, it may be offered a slot and take it; without its node it would count as
+// dead at that moment.
 func TestLeavingFirstStopsTakingSlots(t *testing.T) {
 	inGroup(t, func(g *group) {
 		b := g.join("b")
@@ -285,7 +287,8 @@ func TestLeavingFirstStopsTakingSlots(t *testing.T) {
 	})
 }
 
-// Another instance has taken the job over; the run continues here, and its result is yet to be written.
+// Another instance has taken the job over; the run continues here, and its result is yet to be
+// written.
 func TestDrainWaitsForTheResultOfALostJob(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")

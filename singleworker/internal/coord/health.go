@@ -17,10 +17,11 @@ type Observer interface {
 	Leads(token int64)
 	// LeadsNoMore tells that it has ended, and why.
 	LeadsNoMore(token int64, cause error)
-	// TakenOver tells that this instance has taken a slot from an owner that had sent no heartbeat for it for so long.
+	// TakenOver tells that this instance has taken a slot from an owner that had sent no heartbeat for
+	// it for so long.
 	TakenOver(silent time.Duration)
-	// ClockChanged tells that this instance's wall clock is found to be wrong, or to be right again, and how far it is
-	// ahead of ZooKeeper's.
+	// ClockChanged tells that this instance's wall clock is found to be wrong, or to be right again,
+	// and how far it is ahead of ZooKeeper's.
 	ClockChanged(wrong bool, ahead offset.Interval)
 }
 

@@ -28,8 +28,8 @@ func countRequests(g *group, client string) *atomic.Int32 {
 	return &n
 }
 
-// An owner record that names what is no node names nobody: the job is taken over, and nobody asks without
-// a pause.
+// An owner record that names what is no node names nobody: the job is taken over, and nobody asks
+// without a pause.
 func TestOwnerRecordThatNamesAPath(t *testing.T) {
 	t.Parallel()
 	for _, sid := range []string{"../..", "/", ".", "ghost"} {
@@ -50,8 +50,8 @@ func TestOwnerRecordThatNamesAPath(t *testing.T) {
 	}
 }
 
-// An instance record that may not be read concerns that instance alone: it counts as alive, which is said
-// once, and the jobs of a dead instance are taken over.
+// An instance record that may not be read concerns that instance alone: it counts as alive, which
+// is said once, and the jobs of a dead instance are taken over.
 func TestInstanceRecordThatMayNotBeRead(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Multi(zkconn.CreateEphemeralOp(g.Tree.Instance("evil"), []byte("hidden")))
@@ -78,8 +78,8 @@ func TestInstanceRecordThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// One job whose owner record may not be read does not keep the others from being taken over, and is not
-// asked for without a pause.
+// One job whose owner record may not be read does not keep the others from being taken over, and is
+// not asked for without a pause.
 func TestOwnerRecordThatMayNotBeRead(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("bad")
@@ -104,8 +104,8 @@ func TestOwnerRecordThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// A heartbeat with a node below it cannot be deleted: nobody asks for that without a pause, and it keeps no
-// instance from stopping.
+// A heartbeat with a node below it cannot be deleted: nobody asks for that without a pause, and it
+// keeps no instance from stopping.
 func TestHeartbeatWithANodeBelow(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")
@@ -134,8 +134,8 @@ func TestHeartbeatWithANodeBelow(t *testing.T) {
 	})
 }
 
-// A list of jobs that is too long to be read is said once, and ends nothing: jobs that are known stay owned, and
-// an instance that starts joins the group.
+// A list of jobs that is too long to be read is said once, and ends nothing: jobs that are known
+// stay owned, and an instance that starts joins the group.
 func TestTooManyNodesBesideTheJobs(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")
@@ -166,8 +166,8 @@ func TestTooManyNodesBesideTheJobs(t *testing.T) {
 	})
 }
 
-// An answer that says neither that the result was written nor that it was not is no answer: the result is
-// written in the end.
+// An answer that says neither that the result was written nor that it was not is no answer: the
+// result is written in the end.
 func TestResultIsWrittenAfterAnUnclearAnswer(t *testing.T) {
 	t.Parallel()
 	for _, code := range []zkdev.Code{-127, -125, -122, -7, -4, -1} {

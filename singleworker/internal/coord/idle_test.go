@@ -9,8 +9,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A sync costs little for jobs that need nothing, at their owner and at another instance: it looks at a twentieth of them, and at those that
-// are read again.
+// A sync costs little for jobs that need nothing, at their owner and at another instance: it looks
+// at a twentieth of them, and at those that are read again.
 func TestSyncLooksAtFewOfTheIdleJobs(t *testing.T) {
 	inGroup(t, func(g *group) {
 		const idle, syncs = 500, 60

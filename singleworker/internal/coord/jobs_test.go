@@ -33,7 +33,8 @@ func TestChangeOfAJobIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-// A job that somebody deletes and makes again at once, and tells nobody, is another one to all that watch its owner record.
+// A job that somebody deletes and makes again at once, and tells nobody, is another one to all that
+// watch its owner record.
 func TestJobThatIsReplacedByHand(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")
@@ -53,7 +54,8 @@ func TestJobThatIsReplacedByHand(t *testing.T) {
 	})
 }
 
-// What operators request while the session of the owner is over is known when it has joined again: no watch tells.
+// What operators request while the session of the owner is over is known when it has joined again:
+// no watch tells.
 func TestRequestDuringAnOutageIsFound(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")

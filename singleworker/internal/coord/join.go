@@ -39,9 +39,9 @@ func (c *Coordinator) join() {
 	})
 }
 
-// keepJoining tries until it succeeds, ctx ends, or it must fail: a refusal at the start is final, for
-// the configuration is wrong. After that an operator may have changed an ACL, or an instance may have
-// come in another mode while this one's session was over, and may correct that.
+// keepJoining tries until it succeeds, ctx ends, or it must fail: a refusal at the start is final,
+// for the configuration is wrong. After that an operator may have changed an ACL, or an instance
+// may have come in another mode while this one's session was over, and may correct that.
 func (c *Coordinator) keepJoining(
 	ctx context.Context, attempt int, self zkrec.Instance, again bool,
 ) (zkrec.Instance, error) {

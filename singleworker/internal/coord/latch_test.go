@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// An instance that is denied access to the election says so, even if it cannot give up the place that it
-// may have.
+// An instance that is denied access to the election says so, even if it cannot give up the place
+// that it may have.
 func TestElectionThatIsDenied(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.configure = func(cfg *Config) { cfg.Member.Latch, cfg.Member.Instance.Mode = true, zkrec.ModeLatch }

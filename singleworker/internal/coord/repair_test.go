@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A record that was emptied manually says nothing about earlier ticks; they are not run a second time.
+// A record that was emptied manually says nothing about earlier ticks; they are not run a second
+// time.
 func TestTickRecordIsEmptied(t *testing.T) {
 	t.Parallel()
 	for _, empty := range []string{"", `{"schema":1}`} {

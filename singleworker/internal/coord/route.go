@@ -33,9 +33,10 @@ func (h handler) Event(ev zkconn.Event) {
 	}
 }
 
-// granted ends every lease when the server grants the session a shorter timeout than before: the others
-// may take over after that, but the leases were counted with the longer one. The first heartbeat renews
-// them. At each reconnect the timeout is granted again, perhaps by a server with another configuration.
+// granted ends every lease when the server grants the session a shorter timeout than before: the
+// others may take over after that, but the leases were counted with the longer one. The first
+// heartbeat renews them. At each reconnect the timeout is granted again, perhaps by a server with
+// another configuration.
 func (c *Coordinator) granted() {
 	before, timeout := c.sessionTimeout, c.loop.Conn.SessionTimeout()
 	c.sessionTimeout = timeout

@@ -32,8 +32,8 @@ func closeAll(channels *[]chan<- struct{}) {
 	*channels = nil
 }
 
-// await has post add a channel on the loop and returns nil when that is closed, the cause of ctx when that ends sooner,
-// or session.ErrEnded.
+// await has post add a channel on the loop and returns nil when that is closed, the cause of ctx
+// when that ends sooner, or session.ErrEnded.
 func (c *Coordinator) await(ctx context.Context, add func(done chan struct{})) error {
 	done := make(chan struct{})
 	c.loop.Post(func() { add(done) })
@@ -55,8 +55,8 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 // ready reports whether this instance is part of the group and has read its jobs.
 func (c *Coordinator) ready() bool { return c.loop.Joined() && c.catalog.Survey.Complete() }
 
-// Handle says that a handler was added to those of this instance; names are all of them. The group hears of it
-// soon, or when this instance joins next.
+// Handle says that a handler was added to those of this instance; names are all of them. The group
+// hears of it soon, or when this instance joins next.
 func (c *Coordinator) Handle(added string, names []string) {
 	c.loop.Post(func() {
 		c.member.Entry.SetHandlers(names)
@@ -65,8 +65,8 @@ func (c *Coordinator) Handle(added string, names []string) {
 	})
 }
 
-// Declare writes a job that the program declares, as at the start, and returns when ZooKeeper has it. Only
-// an instance that has joined may: one that is refused changes nothing.
+// Declare writes a job that the program declares, as at the start, and returns when ZooKeeper has
+// it. Only an instance that has joined may: one that is refused changes nothing.
 func (c *Coordinator) Declare(ctx context.Context, d member.Declaration) error {
 	err := c.await(ctx, func(done chan struct{}) { c.waiting.joined = append(c.waiting.joined, done) })
 	if err != nil {

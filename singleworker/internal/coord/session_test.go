@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// killed creates the nodes of an instance that was just killed, in a session longer than the members'. A heal of its client
-// has what it sent at last arrive.
+// killed creates the nodes of an instance that was just killed, in a session longer than the
+// members'. A heal of its client has what it sent at last arrive.
 func (g *group) killed(sid string, record zkrec.Instance) *zkdev.Client {
 	g.T.Helper()
 	client := g.Server.Client("killed " + sid)
@@ -64,7 +64,8 @@ func declares(name string) func(*Config) {
 	}
 }
 
-// One that is refused leaves the jobs as they are: somebody may have canceled or changed what it declares.
+// One that is refused leaves the jobs as they are: somebody may have canceled or changed what it
+// declares.
 func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(roomtest.SessionTimeout)}
@@ -95,8 +96,8 @@ func TestUnreadableInstanceRecordIsRewritten(t *testing.T) {
 	})
 }
 
-// The server grants 10 s of the requested 10 minutes: what the instance does once per sync period happens
-// that often, and a stop while ZooKeeper is unreachable does not wait longer.
+// The server grants 10 s of the requested 10 minutes: what the instance does once per sync period
+// happens that often, and a stop while ZooKeeper is unreachable does not wait longer.
 func TestGrantedSessionBoundsTheSyncPeriod(t *testing.T) {
 	inGroup(t, func(g *group) {
 		const granted = 10 * time.Second
@@ -117,7 +118,8 @@ func TestGrantedSessionBoundsTheSyncPeriod(t *testing.T) {
 		roomtest.Pass(3 * time.Second)
 		a.Leave()
 		err := <-a.ended
-		// Close waits up to a second for an answer that cannot come, if the connection's goroutine has ended before it asks.
+		// Close waits up to a second for an answer that cannot come, if the connection's goroutine has
+		// ended before it asks.
 		if took := time.Since(start); !errors.Is(err, ErrNotHandedBack) || took > granted+time.Second+100*time.Millisecond {
 			g.T.Errorf("Run = %v after %v, want ErrNotHandedBack when the session is over", err, took)
 		}
@@ -163,8 +165,8 @@ func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 	})
 }
 
-// An instance in another mode that joins while a member's session is expired finds no members: the member waits
-// until that is corrected.
+// An instance in another mode that joins while a member's session is expired finds no members: the
+// member waits until that is corrected.
 func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 	inGroup(t, func(g *group) {
 		a := g.join("a")
@@ -183,7 +185,8 @@ func TestMemberOutlastsOneOfTheOtherMode(t *testing.T) {
 	})
 }
 
-// A panic ends the loop. The others take over when the session is closed, so the leases end before that.
+// A panic ends the loop. The others take over when the session is closed, so the leases end before
+// that.
 func TestLeasesEndBeforeTheSession(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")
@@ -202,8 +205,8 @@ func TestLeasesEndBeforeTheSession(t *testing.T) {
 	})
 }
 
-// A server that joins the others again gives sessions that began without it all of their time again, and so does whatever else
-// of a dead instance arrives late.
+// A server that joins the others again gives sessions that began without it all of their time
+// again, and so does whatever else of a dead instance arrives late.
 func TestDeadInstanceIsWaitedForWhoseSessionIsProlonged(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")

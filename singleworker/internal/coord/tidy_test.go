@@ -14,7 +14,8 @@ const (
 	notTidied = (member.TidyAfter - 1) * roomtest.SessionTimeout
 )
 
-// dead creates the nodes that an instance leaves if it is killed while it owns a job and has an order to drain.
+// dead creates the nodes that an instance leaves if it is killed while it owns a job and has an
+// order to drain.
 func (g *group) dead(sid, job string) (left []string) {
 	g.T.Helper()
 	if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Orders()); err != nil {
@@ -74,8 +75,8 @@ func TestInstanceThatComesBackInTimeLosesNothing(t *testing.T) {
 	})
 }
 
-// An instance that comes back too late registers again, and so does a live one whose registration was
-// removed by an instance that took it for dead, or manually.
+// An instance that comes back too late registers again, and so does a live one whose registration
+// was removed by an instance that took it for dead, or manually.
 func TestRegistrationThatIsRemovedComesBack(t *testing.T) {
 	inGroup(t, func(g *group) {
 		g.Submit("job")

@@ -1,7 +1,8 @@
 // Package deeds keeps the log of who did what.
 //
-// The transaction that does something notes it, as a sequential node: who writes at the same time is never refused because
-// of the log, and what was not done is not in it. Each writer also removes the oldest entries, now and then.
+// The transaction that does something notes it, as a sequential node: who writes at the same time
+// is never refused because of the log, and what was not done is not in it. Each writer also removes
+// the oldest entries, now and then.
 package deeds
 
 import (
@@ -15,9 +16,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Write has send apply ops and, in the same transaction, notes the deed. Without a Kind there is nothing to note. What the
-// log refuses is not done, and the error says so. A connection that is to create no nodes, with zkconn.ErrOpenACL, notes
-// nothing: anybody could change that.
+// Write has send apply ops and, in the same transaction, notes the deed. Without a Kind there is
+// nothing to note. What the log refuses is not done, and the error says so. A connection that is to
+// create no nodes, with zkconn.ErrOpenACL, notes nothing: anybody could change that.
 func Write(
 	ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree, d zkrec.Deed, ops []zkconn.Op,
 	send func(ops []zkconn.Op) ([]zkconn.Stat, error),
@@ -61,15 +62,15 @@ func logError(tree zkrec.Tree, err error) error {
 	return fmt.Errorf("nothing was changed, for who does it cannot be noted below %s, where everybody who changes something must be able to create nodes: %w", tree.Deeds(), err)
 }
 
-// Pruning is done by the writer of each entry whose number divides by pruneEach. It removes at most maxPruned entries of a
-// kind, so that an old log of many is no long transaction.
+// Pruning is done by the writer of each entry whose number divides by pruneEach. It removes at most
+// maxPruned entries of a kind, so that an old log of many is no long transaction.
 const (
 	pruneEach = 64
 	maxPruned = 500
 )
 
-// prune removes the oldest deeds of each letter. What fails is left to the next one: another writer may be doing the same, and
-// the change that was noted has been made.
+// prune removes the oldest deeds of each letter. What fails is left to the next one: another writer
+// may be doing the same, and the change that was noted has been made.
 func prune(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) {
 	names, _, err := conn.Children(ctx, tree.Deeds())
 	if err != nil {

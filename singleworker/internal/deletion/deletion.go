@@ -18,14 +18,15 @@ var ErrConflict = errors.New("job changes at the same time")
 // errAnother is why nothing is deleted: the job is gone, and another one has its name.
 var errAnother = errors.New("another job has the name")
 
-// Deletion is the deletion of one job, over its tries. It does not delete another job that is submitted under the
-// same name meanwhile.
+// Deletion is the deletion of one job, over its tries. It does not delete another job that is
+// submitted under the same name meanwhile.
 type Deletion struct {
 	Conn  *zkconn.Conn
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
-	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion. Nil deletes it as it is.
+	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion.
+	// Nil deletes it as it is.
 	Same []zkconn.Op
 	Deed zkrec.Deed // to be noted by the transaction that ends the job; without a Kind there is nothing to note
 }
@@ -33,8 +34,9 @@ type Deletion struct {
 // maxConflicts is how often a deletion is tried again because of concurrent changes.
 const maxConflicts = 10
 
-// Run deletes all nodes of the job, in one transaction if they fit in one. Otherwise the job is marked as canceled first,
-// which ends it; if the rest is interrupted, another deletion completes it.
+// Run deletes all nodes of the job, in one transaction if they fit in one. Otherwise the job is
+// marked as canceled first, which ends it; if the rest is interrupted, another deletion completes
+// it.
 func (d *Deletion) Run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
 		again, err := d.once(ctx)

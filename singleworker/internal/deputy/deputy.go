@@ -16,10 +16,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// maxLooks is how many slots are looked at in one turn of the loop: thousands may be due in the same second.
+// maxLooks is how many slots are looked at in one turn of the loop: thousands may be due in the
+// same second.
 const maxLooks = 256
 
-// So many deputies of a slot look. Those after the first do so once per seldom if its owner is seen to claim others.
+// So many deputies of a slot look. Those after the first do so once per seldom if its owner is seen
+// to claim others.
 const (
 	maxDeputies = 3
 	seldom      = 15 * time.Second
@@ -56,8 +58,8 @@ type watched struct {
 	manual  []ticks.Request
 }
 
-// New returns a deputy that watches nothing. It gives owners at least grace to claim a run; if that is negative, it
-// relieves none.
+// New returns a deputy that watches nothing. It gives owners at least grace to claim a run; if that
+// is negative, it relieves none.
 func New(
 	loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owner, j *journal.Journal, grace time.Duration,
 ) *Deputy {
@@ -67,7 +69,8 @@ func New(
 	}
 }
 
-// Changed follows a job that was read again. If spec is set, its spec is another one, or it is gone.
+// Changed follows a job that was read again. If spec is set, its spec is another one, or it is
+// gone.
 func (d *Deputy) Changed(job *catalog.Job, spec bool) {
 	for _, slot := range job.Slots {
 		if spec || d.slots[slot] == nil {
@@ -86,8 +89,8 @@ func (d *Deputy) Joined() {
 	}
 }
 
-// Watch has a slot looked at from its next tick on, or not any more if this instance owns it, or does not have to take it.
-// Other slots that need not be watched are dropped when it is their turn.
+// Watch has a slot looked at from its next tick on, or not any more if this instance owns it, or
+// does not have to take it. Other slots that need not be watched are dropped when it is their turn.
 func (d *Deputy) Watch(slot string) {
 	if d.pace.least < 0 {
 		return
@@ -107,8 +110,9 @@ func (d *Deputy) Watch(slot string) {
 	}
 }
 
-// now is the time by which an owner is relieved: it has come by the group's clock, and by this instance's own. When another server leads
-// whose clock is ahead, the others cannot have said yet that they are behind it.
+// now is the time by which an owner is relieved: it has come by the group's clock, and by this
+// instance's own. When another server leads whose clock is ahead, the others cannot have said yet
+// that they are behind it.
 func (d *Deputy) now() time.Time {
 	now := d.member.Clock.Now()
 	if own := d.loop.Clock.Wall(); own.Before(now) {
@@ -132,8 +136,8 @@ func (d *Deputy) lookSooner() {
 	}
 }
 
-// grace is how long the owner of a slot has to claim a run that is due by the group's time: longer, if it has published that its
-// clock is behind.
+// grace is how long the owner of a slot has to claim a run that is due by the group's time: longer,
+// if it has published that its clock is behind.
 func (d *Deputy) grace(owner string) time.Duration {
 	return d.pace.grace(d.loop.Now()) + d.member.Clock.Behind(owner)
 }
@@ -213,7 +217,8 @@ func (d *Deputy) Look() {
 	}
 }
 
-// turn decides what to do with a slot of which a run may be overdue: it may not be up to this instance to look.
+// turn decides what to do with a slot of which a run may be overdue: it may not be up to this
+// instance to look.
 func (d *Deputy) turn(w *watched, now time.Time) *look {
 	job := d.jobOf(w.slot)
 	if job == nil || d.owner.Owned(w.slot) != nil {
@@ -239,8 +244,8 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 	return &look{w: w, job: job, version: job.Version, owner: owner}
 }
 
-// isSeen reports whether an instance is known to have claimed something since. So it lives, and what it has not claimed is up to
-// the first deputy.
+// isSeen reports whether an instance is known to have claimed something since. So it lives, and
+// what it has not claimed is up to the first deputy.
 func (d *Deputy) isSeen(sid string, since time.Time) bool { return !d.claims[sid].Mtime.Before(since) }
 
 // queue is a heap of slots by time.

@@ -18,8 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Each slot's tick record is read by its first deputy alone once per tick, with all others that are due then. The next
-// deputy of a group of three reads it a few times a minute.
+// Each slot's tick record is read by its first deputy alone once per tick, with all others that are
+// due then. The next deputy of a group of three reads it a few times a minute.
 func TestLooksOncePerTick(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 3} {
@@ -92,7 +92,8 @@ func TestLooksAtManySlotsInFewRequests(t *testing.T) {
 	})
 }
 
-// An instance that is cut off loses its jobs to their first deputies, a grace after their next tick.
+// An instance that is cut off loses its jobs to their first deputies, a grace after their next
+// tick.
 func TestJobsOfADeadOwnerAreTaken(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -124,8 +125,8 @@ func TestJobsOfADeadOwnerAreTaken(t *testing.T) {
 	})
 }
 
-// Hundreds of jobs, which are looked at 256 at a time and taken in several transactions, lose a dead owner in the same moment:
-// the takes that are under way do not hold back the next ones.
+// Hundreds of jobs, which are looked at 256 at a time and taken in several transactions, lose a
+// dead owner in the same moment: the takes that are under way do not hold back the next ones.
 func TestCrowdOfADeadOwnerIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -269,8 +270,8 @@ func TestSecondDeputyFollows(t *testing.T) {
 	})
 }
 
-// An instance that joins after a crash reads who was relieved, and does not count on the dead one as the first deputy
-// of what the next one loses.
+// An instance that joins after a crash reads who was relieved, and does not count on the dead one
+// as the first deputy of what the next one loses.
 func TestNewcomerKnowsWhoWasRelieved(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -387,7 +388,8 @@ func TestLateOwnerGetsAnotherGrace(t *testing.T) {
 	}
 }
 
-// An instance that is late itself, may start no run, or has claims that wait for long, takes nothing from others.
+// An instance that is late itself, may start no run, or has claims that wait for long, takes
+// nothing from others.
 func TestLateDeputyTakesNothing(t *testing.T) {
 	t.Parallel()
 	for what, busy := range map[string]func(g *roomtest.Group, b *instance, on *atomic.Bool){
@@ -450,7 +452,8 @@ func TestLateDeputyTakesNothing(t *testing.T) {
 	}
 }
 
-// A deputy that has been away continues where it would be, and does not take its absence for lateness.
+// A deputy that has been away continues where it would be, and does not take its absence for
+// lateness.
 func TestDeputyIsBack(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -469,8 +472,8 @@ func TestDeputyIsBack(t *testing.T) {
 	})
 }
 
-// While the group shows that it is late, deputies wait for longer; also jobs that are due more often than that lose a dead
-// owner.
+// While the group shows that it is late, deputies wait for longer; also jobs that are due more
+// often than that lose a dead owner.
 func TestGraceGrowsWithLateness(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -88,7 +88,8 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 		if l.stat.Mzxid > d.claims[l.record.SID].Mzxid {
 			d.claims[l.record.SID] = l.stat
 		}
-		// A claim may be late because the owner before has died. If its token was seen before the run was due, it is not.
+		// A claim may be late because the owner before has died. If its token was seen before the run was
+		// due, it is not.
 		if r := l.record; r.Prompt() && r.Tick == l.w.due.UnixMilli() && r.Token == l.w.token {
 			late = append(late, time.Duration(r.Started-r.Tick)*time.Millisecond)
 		}
@@ -100,8 +101,8 @@ func (d *Deputy) learn(now time.Duration, looks []*look) {
 	}
 }
 
-// openLook is after how long, at least, a run in progress is looked at again, which may fail and be retried. After that, it is
-// looked at whenever it has lasted twice as long.
+// openLook is after how long, at least, a run in progress is looked at again, which may fail and be
+// retried. After that, it is looked at whenever it has lasted twice as long.
 const openLook = time.Second
 
 // judge decides when to look at a slot again, and whether its owner is to be relieved.
@@ -164,8 +165,8 @@ func (d *Deputy) relieve(overdue []*watched) {
 	}
 }
 
-// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, the one in
-// progress may have failed, or the first shard may have let it begin.
+// nextDue is when the slot is to be looked at again, but for the grace: when a run may be due, the
+// one in progress may have failed, or the first shard may have let it begin.
 func nextDue(l *look, now time.Time) time.Time {
 	next := ticks.NextDue(l.ticks(), l.record, now)
 	begun := time.UnixMilli(l.record.Started)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// patience is how many times the lateness that the group shows a deputy waits, and maxGrace how long at most.
+// patience is how many times the lateness that the group shows a deputy waits, and maxGrace how
+// long at most.
 const (
 	patience = 3
 	maxGrace = 10 * time.Second

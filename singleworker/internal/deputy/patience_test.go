@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The jobs of a dead owner that nobody relieves are run late when its session is over. What a deputy sees of that does not
-// make it patient.
+// The jobs of a dead owner that nobody relieves are run late when its session is over. What a
+// deputy sees of that does not make it patient.
 func TestClaimsAfterASessionMakeNobodyPatient(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -74,7 +74,8 @@ func TestOneLateRunMakesNobodyPatient(t *testing.T) {
 	})
 }
 
-// A run that this instance has claimed late makes it patient. One that was missed, and is run by the job's policy, does not.
+// A run that this instance has claimed late makes it patient. One that was missed, and is run by
+// the job's policy, does not.
 func TestMissedRunMakesNobodyPatient(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -141,7 +142,8 @@ func TestSlowReadingsMakePatient(t *testing.T) {
 	})
 }
 
-// An instance that was busy when it should have looked was late itself, as others on its machine may have been: it gives them time.
+// An instance that was busy when it should have looked was late itself, as others on its machine
+// may have been: it gives them time.
 func TestBusyDeputyIsPatient(t *testing.T) {
 	t.Parallel()
 	const busy, late = 600 * time.Millisecond, 900 * time.Millisecond // after the tick

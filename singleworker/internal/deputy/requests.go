@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// An operator's request comes at no known time, so who asks tells the first deputy of a slot as well as its owner. Who has become the first
-// deputy reads what was asked before.
+// An operator's request comes at no known time, so who asks tells the first deputy of a slot as
+// well as its owner. Who has become the first deputy reads what was asked before.
 
 // requests are those for owners that this instance has read as a deputy.
 type requests struct {
@@ -81,7 +81,8 @@ func (d *Deputy) readManual(slot string) {
 	})
 }
 
-// readsOfManual lists what is read to learn which of the known requests still wait: nobody tells when they are done.
+// readsOfManual lists what is read to learn which of the known requests still wait: nobody tells
+// when they are done.
 func (l *look) readsOfManual(d *Deputy) (reads []zkconn.Read) {
 	for _, r := range l.w.manual {
 		reads = append(reads, zkconn.Read{Path: d.loop.Tree.Request(l.w.slot, r.ID)})

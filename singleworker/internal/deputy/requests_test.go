@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// An owner that claims nothing is relieved of a job that is due at noon when somebody asks for a run, whatever has happened to its deputy,
-// or to the job.
+// An owner that claims nothing is relieved of a job that is due at noon when somebody asks for a
+// run, whatever has happened to its deputy, or to the job.
 func TestRequestsForALazyOwnerAreSeen(t *testing.T) {
 	t.Parallel()
 	ask := func(g *roomtest.Group) { g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun}) }

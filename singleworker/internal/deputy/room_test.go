@@ -23,8 +23,8 @@ const grace = 250 * time.Millisecond
 // never is how late a run is claimed that is not claimed.
 const never = 1000 * time.Hour
 
-// instance has the rooms up to the deputy. It claims the runs of what it owns, each so late as the test wants, and
-// writes their results at once.
+// instance has the rooms up to the deputy. It claims the runs of what it owns, each so late as the
+// test wants, and writes their results at once.
 type instance struct {
 	*roomtest.Rooms
 

@@ -12,7 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Each breach is a connection that lies to its contender, so that the contender violates the protocol.
+// Each breach is a connection that lies to its contender, so that the contender violates the
+// protocol.
 
 type longLeaseConn struct{ election.Conn }
 
@@ -83,8 +84,8 @@ func deaf(*world, string) setup {
 	return setup{wrap: func(conn election.Conn) election.Conn { return deafConn{conn} }}
 }
 
-// stale is not a breach: real servers can lag behind. A contender does not see a node whose create lost its reply until a
-// transaction makes its server catch up.
+// stale is not a breach: real servers can lag behind. A contender does not see a node whose create
+// lost its reply until a transaction makes its server catch up.
 func stale(w *world, name string) setup {
 	w.Client(name).Lag(sessionTimeout / 2)
 	return setup{}

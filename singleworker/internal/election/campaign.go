@@ -20,7 +20,8 @@ const (
 )
 
 // attempt is the loop's state for one connection. Requests are sent one at a time, and each is
-// waited for even if the connection is lost meanwhile, so nothing of an earlier attempt is in flight.
+// waited for even if the connection is lost meanwhile, so nothing of an earlier attempt is in
+// flight.
 type attempt struct {
 	*Contender
 	session *session
@@ -33,8 +34,8 @@ type attempt struct {
 }
 
 // campaign contends over one connection until the connection ends. It returns an error only if Run
-// must end: the first create was refused, so the configuration is wrong. A later refusal is retried,
-// because it means that someone changed an ACL and may change it back.
+// must end: the first create was refused, so the configuration is wrong. A later refusal is
+// retried, because it means that someone changed an ACL and may change it back.
 func (c *Contender) campaign(ctx context.Context, s *session) error {
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,8 +113,8 @@ func (a *attempt) queue() ([]string, error) {
 	return inOrder(names), err
 }
 
-// adopt finds our node among those with our prefix, given in order, and deletes the others: nodes of
-// an earlier session, or of a create that went unanswered and was repeated.
+// adopt finds our node among those with our prefix, given in order, and deletes the others: nodes
+// of an earlier session, or of a create that went unanswered and was repeated.
 func (a *attempt) adopt(mine []string) error {
 	known := a.node
 	a.node = ""
@@ -210,8 +211,8 @@ func (a *attempt) lead() error {
 	return nil
 }
 
-// wait returns after d, or earlier if something may have changed, served is closed, or the connection
-// has ended.
+// wait returns after d, or earlier if something may have changed, served is closed, or the
+// connection has ended.
 func (a *attempt) wait(d time.Duration, served <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

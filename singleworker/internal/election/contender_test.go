@@ -139,8 +139,8 @@ func TestNotLeaderWhileDisconnected(t *testing.T) {
 	})
 }
 
-// A connection that answers reads but does not confirm the lease does not keep it alive: neither if the server
-// refuses, nor if it says what leaves the outcome open.
+// A connection that answers reads but does not confirm the lease does not keep it alive: neither if
+// the server refuses, nor if it says what leaves the outcome open.
 func TestLeaseEndsWithoutProof(t *testing.T) {
 	t.Parallel()
 	const throttled zkdev.Code = -127
@@ -175,8 +175,8 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 	}
 }
 
-// A reply that arrives after the lease has ended, as in a suspended process, starts no term: it proves only
-// what was true when it was sent.
+// A reply that arrives after the lease has ended, as in a suspended process, starts no term: it
+// proves only what was true when it was sent.
 func TestLateReplyProvesNothing(t *testing.T) {
 	scenario(t, func(w *world) {
 		t := w.t
@@ -211,8 +211,8 @@ func TestExpiredContenderQueuesAgain(t *testing.T) {
 	})
 }
 
-// CURATOR-696: the node of an expired session may exist for a while. Another client creates such a node
-// here.
+// CURATOR-696: the node of an expired session may exist for a while. Another client creates such a
+// node here.
 func TestNodeOfFormerSessionDoesNotLead(t *testing.T) {
 	scenario(t, func(w *world) {
 		t := w.t
@@ -328,8 +328,8 @@ func TestServeReturningResigns(t *testing.T) {
 	})
 }
 
-// The contender keeps its place until Serve has returned.
-// A contender that has resigned, and whose deletion of its node was lost, does not lead by that node again.
+// The contender keeps its place until Serve has returned. A contender that has resigned, and whose
+// deletion of its node was lost, does not lead by that node again.
 func TestNodeToBeDeletedDoesNotLeadAgain(t *testing.T) {
 	scenario(t, func(w *world) {
 		resigned := false
@@ -403,8 +403,8 @@ func TestTermsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// A contender that lost its place queues again only when its last term has been served: it would keep the others
-// waiting for one that cannot lead.
+// A contender that lost its place queues again only when its last term has been served: it would
+// keep the others waiting for one that cannot lead.
 func TestNoPlaceWhileServing(t *testing.T) {
 	scenario(t, func(w *world) {
 		w.start("a", setup{serve: func(ctx context.Context, _ election.Term) {

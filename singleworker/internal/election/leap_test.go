@@ -12,8 +12,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A clock that is set by more than the length of a lease ends no term of a leader that ZooKeeper knows: it says so at once. Until then
-// Held is false. If ZooKeeper says nothing the term ends: a machine that was suspended shows the same picture.
+// A clock that is set by more than the length of a lease ends no term of a leader that ZooKeeper
+// knows: it says so at once. Until then Held is false. If ZooKeeper says nothing the term ends: a
+// machine that was suspended shows the same picture.
 func TestClockThatIsSetEndsNoTerm(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestElectionUnderFaults makes contenders start, stop, die, stall, lose connections and replies, and have their clocks set at
-// random, and checks these properties:
+// TestElectionUnderFaults makes contenders start, stop, die, stall, lose connections and replies,
+// and have their clocks set at random, and checks these properties:
 //
 //	(1) At no instant do two of them report that they lead.
 //	(2) No term has a lower token than an earlier one, or the token of another contender.
@@ -22,8 +22,8 @@ import (
 //	(6) After the faults, every contender has one node, and the first leads. A session timeout
 //	    and 500 ms after a leader was killed, or 50 ms after it left, the next leads.
 //
-// A breach of (1) starts with a term, so all contenders are checked whenever a term begins. They are also
-// checked every few milliseconds, in case one leads without a term.
+// A breach of (1) starts with a term, so all contenders are checked whenever a term begins. They
+// are also checked every few milliseconds, in case one leads without a term.
 func TestElectionUnderFaults(t *testing.T) {
 	t.Parallel()
 	simkit.Search(simkit.Seeds(seeds), func(seed uint64) bool {
@@ -116,8 +116,8 @@ func (c *chaos) wantQueue(n int) {
 	}
 }
 
-// The random faults detect these breaches of the protocol within a bounded number of seeds, about ten times
-// as many as needed.
+// The random faults detect these breaches of the protocol within a bounded number of seeds, about
+// ten times as many as needed.
 func TestBreachesAreFound(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -51,10 +51,10 @@ func (c *Contender) stop() {
 }
 
 // hold records a proof of life, which is valid until the given time unless the session has ended
-// since. It starts a term or extends the current one, also one whose lease a leap of the clock has ended while ZooKeeper is asked: the
-// contender was the leader all the time. The returned channel is closed when Serve
-// returns from that term, or from an earlier one that is still being served; nil if there is no
-// such term.
+// since. It starts a term or extends the current one, also one whose lease a leap of the clock has
+// ended while ZooKeeper is asked: the contender was the leader all the time. The returned channel
+// is closed when Serve returns from that term, or from an earlier one that is still being served;
+// nil if there is no such term.
 func (c *Contender) hold(s *session, term Term, until time.Duration) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +112,8 @@ func (c *Contender) serving() <-chan struct{} {
 	}
 }
 
-// Resign ends the open term, if any. Serve calls it if it has cleanup to do after the term but before
-// the contender leaves its place.
+// Resign ends the open term, if any. Serve calls it if it has cleanup to do after the term but
+// before the contender leaves its place.
 func (c *Contender) Resign() { c.depose(ErrResigned) }
 
 // resigned reports whether a term ended with ErrResigned and Serve has returned.
@@ -136,8 +136,8 @@ func (c *Contender) awaitServed(ctx context.Context) {
 	}
 }
 
-// watch ends terms whose lease lapses, and has ZooKeeper asked at once whether the contender leads when the clock leaps: see
-// leases.Clock. When ctx ends, it stops the contender.
+// watch ends terms whose lease lapses, and has ZooKeeper asked at once whether the contender leads
+// when the clock leaps: see leases.Clock. When ctx ends, it stops the contender.
 func (c *Contender) watch(ctx context.Context) error {
 	timer := time.NewTimer(leases.WatchEvery)
 	defer timer.Stop()
@@ -157,7 +157,8 @@ func (c *Contender) watch(ctx context.Context) error {
 	}
 }
 
-// sweep ends the open term if its lease has lapsed, and returns how long to wait until the next call.
+// sweep ends the open term if its lease has lapsed, and returns how long to wait until the next
+// call.
 func (c *Contender) sweep() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

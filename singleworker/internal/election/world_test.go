@@ -27,8 +27,8 @@ const (
 	electionPath   = "/app/_leader"
 )
 
-// world is a server, contenders and a judge in a bubble. The judge uses the server's log of transactions and
-// asks contenders whether they lead.
+// world is a server, contenders and a judge in a bubble. The judge uses the server's log of
+// transactions and asks contenders whether they lead.
 type world struct {
 	*zkdev.Server
 
@@ -287,8 +287,8 @@ func (w *world) judgeGain(c *contender, term election.Term) {
 	}
 }
 
-// judge counts the current leaders, unless a node was just deleted manually, of which a leader may not have
-// been notified yet.
+// judge counts the current leaders, unless a node was just deleted manually, of which a leader may
+// not have been notified yet.
 func (w *world) judge() {
 	w.mu.Lock()
 	forced := time.Now().Equal(w.forced)

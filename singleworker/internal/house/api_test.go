@@ -17,8 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestAPI compares the exported API of each package that programs can import, without documentation, with a golden file. A
-// difference is a decision: a removal breaks programs, an addition stays forever.
+// TestAPI compares the exported API of each package that programs can import, without
+// documentation, with a golden file. A difference is a decision: a removal breaks programs, an
+// addition stays forever.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	var listings []string

@@ -414,7 +414,8 @@ func exists(files []sourceFile, pattern string) bool {
 	return err == nil && stat.IsDir()
 }
 
-// goroot is where the standard library is. Tests that were built with -trimpath know only from the go command.
+// goroot is where the standard library is. Tests that were built with -trimpath know only from the
+// go command.
 var goroot = sync.OnceValue(func() string {
 	text, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

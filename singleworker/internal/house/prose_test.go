@@ -13,12 +13,13 @@ import (
 const maxCommentColumns = 100
 
 var (
-	// whatClause finds a clause with "what" in the place of a noun: "writes what it knows" for "writes its
-	// state". It also finds some questions, such as headings, which count, too.
+	// whatClause finds a clause with "what" in the place of a noun: "writes what it knows" for "writes
+	// its state". It also finds some questions, such as headings, which count, too.
 	whatClause = regexp.MustCompile(`(?i)\bwhat (is|was|are|were|has|had|can|may|must|does|did|needs?|comes?|came|of|` +
 		`the|an?|its|this|that|these|those|each|one|it|they|he|you|we)\b`)
 
-	// thatOf finds a pronoun in the place of the subject: "the name is that of the job" for "it is the job's name".
+	// thatOf finds a pronoun in the place of the subject: "the name is that of the job" for "it is the
+	// job's name".
 	thatOf = regexp.MustCompile(`(?i)\b(that|those) of\b`)
 
 	// british finds words that are spelled the American way here.
@@ -55,7 +56,8 @@ func (p *prose) addComments(source string) {
 		}
 		comment.WriteString(text + "\n")
 		p.lines++
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > maxCommentColumns {
+		printed := strings.Contains(comment.String(), " Output:\n") // by an example, so its lines are as they are
+		if !printed && utf8.RuneCountInString(strings.TrimRight(line, "\n")) > maxCommentColumns {
 			p.longLines++
 		}
 	}
@@ -64,8 +66,8 @@ func (p *prose) addComments(source string) {
 // per10k is a count per 10,000 words.
 func (p *prose) per10k(count int) float64 { return 10_000 * float64(count) / float64(p.words) }
 
-// TestProse keeps comments and pages readable, by budgets that may only fall. A change that lowers a count by more
-// than a twentieth also lowers its budget.
+// TestProse keeps comments and pages readable, by budgets that may only fall. A change that lowers
+// a count by more than a twentieth also lowers its budget.
 func TestProse(t *testing.T) {
 	t.Parallel()
 	var comments, onPages prose
@@ -81,7 +83,7 @@ func TestProse(t *testing.T) {
 	}{
 		{`"what" as a noun, per 10,000 words of comments`, comments.per10k(comments.whatClauses), 51.0},
 		{`"that of" and "those of", per 10,000 words of comments`, comments.per10k(comments.thatOfs), 13.5},
-		{"comment lines over 100 columns, per 100 lines", 100 * float64(comments.longLines) / float64(comments.lines), 14.4},
+		{"comment lines over 100 columns, per 100 lines", 100 * float64(comments.longLines) / float64(comments.lines), 0.52},
 		{`"what" as a noun, per 10,000 words of pages`, onPages.per10k(onPages.whatClauses), 45.7},
 		{`"that of" and "those of", per 10,000 words of pages`, onPages.per10k(onPages.thatOfs), 6.9},
 		{"British spellings in comments and on pages", float64(comments.british + onPages.british), 0},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWaysNameWhatExists holds DESIGN.md's way of a tick and of a takeover to the code: every function, method
-// and type that they name exists in the package that they name.
+// TestWaysNameWhatExists holds DESIGN.md's way of a tick and of a takeover to the code: every
+// function, method and type that they name exists in the package that they name.
 func TestWaysNameWhatExists(t *testing.T) {
 	t.Parallel()
 	_, ways, found := strings.Cut(readFile(t, "singleworker/DESIGN.md"), "### The way of a tick")

@@ -57,7 +57,8 @@ func (ns *nodes) owned(slot string) *owned {
 	return nil
 }
 
-// nextLook is when Sync is to look at n although nothing happens, on Mono. The end of each write and reading wakes n.
+// nextLook is when Sync is to look at n although nothing happens, on Mono. The end of each write
+// and reading wakes n.
 func (n *node) nextLook(clock *member.Clock) time.Duration {
 	next := agenda.Never
 	if n.own != nil {
@@ -72,8 +73,8 @@ func (n *node) nextLook(clock *member.Clock) time.Duration {
 	return next
 }
 
-// isDatedAhead reports whether the ticks of a slot, of which none was claimed yet, begin at a time that ZooKeeper's clock had given
-// while it was wrong.
+// isDatedAhead reports whether the ticks of a slot, of which none was claimed yet, begin at a time
+// that ZooKeeper's clock had given while it was wrong.
 func (n *node) isDatedAhead(clock *member.Clock) bool {
 	return n.record != nil && n.version == 0 && clock.Ahead(n.record.Watermark) // also if it may have changed: the runner has it
 }

@@ -73,7 +73,8 @@ func TestCommitBasedOnAnOldRecord(t *testing.T) {
 	})
 }
 
-// A result that was based on an old record leaves its run open: the slot is not handed over before that has a result.
+// A result that was based on an old record leaves its run open: the slot is not handed over before
+// that has a result.
 func TestResultBasedOnAnOldRecordLeavesTheRunOpen(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -147,8 +148,8 @@ func TestCommitByAFormerOwnerThatDoesNotKnow(t *testing.T) {
 	})
 }
 
-// ZooKeeper is unreachable: an owner's commit is refused when its lease has lapsed, while the result of a
-// run waits.
+// ZooKeeper is unreachable: an owner's commit is refused when its lease has lapsed, while the
+// result of a run waits.
 func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -206,10 +207,10 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 	})
 }
 
-// Another instance has taken the job over and recorded the run as lost: the result conflicts, and amends the
-// history as long as the run is in it.
-// What was known of the records under one ownership is read again under the next: another owner may have changed
-// them, although a run of ours is still open.
+// Another instance has taken the job over and recorded the run as lost: the result conflicts, and
+// amends the history as long as the run is in it. What was known of the records under one ownership
+// is read again under the next: another owner may have changed them, although a run of ours is
+// still open.
 func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

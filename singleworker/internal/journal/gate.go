@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// gate is what is known of a first shard. It is of a job that exists: that the record was deleted is reported before anything
-// of another job of that name.
+// gate is what is known of a first shard. It is of a job that exists: that the record was deleted
+// is reported before anything of another job of that name.
 type gate struct {
 	known   *ticks.Gate // nil: nothing is, and the shards wait
 	before  *ticks.Gate // what was known before the change that is being read; nil if nothing was, in this connection

@@ -8,8 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// The history of a slot that has not run for long is not kept: it is read again with the next result, and the claim
-// does not wait for that.
+// The history of a slot that has not run for long is not kept: it is read again with the next
+// result, and the claim does not wait for that.
 func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -19,7 +19,8 @@ import (
 // ErrDraining refuses to begin a run: the slot is about to be handed over.
 var ErrDraining = errors.New("this instance is draining")
 
-// ErrTooEarly refuses to account for a tick that is ahead of ZooKeeper's time: this instance's clock is wrong.
+// ErrTooEarly refuses to account for a tick that is ahead of ZooKeeper's time: this instance's
+// clock is wrong.
 var ErrTooEarly = errors.New("the tick is too far ahead of ZooKeeper's time")
 
 // errDated: the slot's ticks begin at another time than the runner was told.
@@ -39,8 +40,8 @@ type Ownership struct {
 	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
 }
 
-// Runner runs what this instance owns. Its methods are called on the loop, in the order of the events,
-// and must not block.
+// Runner runs what this instance owns. Its methods are called on the loop, in the order of the
+// events, and must not block.
 type Runner interface {
 	// Own: the slot is owned, or its job's spec has changed while it is.
 	Own(o Ownership)
@@ -53,12 +54,13 @@ type Runner interface {
 	Disown(slot string, cause error)
 	// Full reports whether this instance may start no further run now.
 	Full() bool
-	// Evict: the run of the slot, of a job that always runs, is to end, for the slot to be handed over then.
+	// Evict: the run of the slot, of a job that always runs, is to end, for the slot to be handed over
+	// then.
 	Evict(slot string)
 }
 
-// Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick that was held up by
-// no other run, and that came after an earlier claim of the same owner.
+// Claimed tells how late a claim of this instance has been acknowledged: the first one of a tick
+// that was held up by no other run, and that came after an earlier claim of the same owner.
 type Claimed struct{ Late time.Duration }
 
 // Journal keeps the records of owned slots.
@@ -119,9 +121,9 @@ func (j *Journal) Gained(slot string) {
 // lateSample is how many owned slots Late looks at.
 const lateSample = 64
 
-// Late reports whether this instance itself has left a run unclaimed for longer than a grace, or would: as many runs as
-// may are in progress. It looks at some of the slots whose records it knows, and that it has owned for so long: another's
-// death has made the runs of the others late.
+// Late reports whether this instance itself has left a run unclaimed for longer than a grace, or
+// would: as many runs as may are in progress. It looks at some of the slots whose records it knows,
+// and that it has owned for so long: another's death has made the runs of the others late.
 func (j *Journal) Late(grace time.Duration) bool {
 	if j.runner.Full() {
 		return true
@@ -154,8 +156,8 @@ func (j *Journal) Lost(slot string, cause error) {
 	}
 }
 
-// Joined reads again what was not followed while this instance was not joined: the job may have been
-// deleted and submitted again.
+// Joined reads again what was not followed while this instance was not joined: the job may have
+// been deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
 	j.Signal.Joined(nil) // which has the requests read again
@@ -191,8 +193,8 @@ func (j *Journal) Sync() {
 	j.Gates.retry()
 }
 
-// AdvanceAll continues with what waits to be written; without a session it only refuses commits whose
-// lease has lapsed.
+// AdvanceAll continues with what waits to be written; without a session it only refuses commits
+// whose lease has lapsed.
 func (j *Journal) AdvanceAll() {
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes.waiting)) {
 		j.Advance(slot)

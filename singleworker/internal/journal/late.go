@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// A result that is written without the slot has a node below the tick node, see zkrec.Tree.Late: it is
-// created before the records are read, and deleted in the transaction that writes the result.
+// A result that is written without the slot has a node below the tick node, see zkrec.Tree.Late: it
+// is created before the records are read, and deleted in the transaction that writes the result.
 
 // late is the run whose result w writes without the slot, or "".
 func (w *write) late(guard owner.Guard) string {

@@ -19,7 +19,8 @@ import (
 )
 
 // node is one slot's tick and history nodes. Writes are made one after the other, each based on the
-// versions that the previous one left. It lives as long as the slot is owned, there are writes, or a run is open.
+// versions that the previous one left. It lives as long as the slot is owned, there are writes, or
+// a run is open.
 type node struct {
 	agenda.Entry
 
@@ -35,8 +36,9 @@ type node struct {
 	open    string // the run that was claimed here and has no result yet
 }
 
-// historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot that runs
-// less often can read it again, in one request with the other slots whose runs end in the same moment.
+// historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot
+// that runs less often can read it again, in one request with the other slots whose runs end in the
+// same moment.
 const historyKept = 5 * time.Minute
 
 // dropHistory forgets a history that has not been written for long.
@@ -81,7 +83,8 @@ func (w *write) needsHistory() bool {
 	return w.kind == amend || w.kind == recall || len(w.commit.Plan.Entries) > 0
 }
 
-// isResult reports whether w is the result of a run, or of its BeforeTick, which its runner may write without the slot.
+// isResult reports whether w is the result of a run, or of its BeforeTick, which its runner may
+// write without the slot.
 func (w *write) isResult() bool { return w.kind == commit && w.commit.Token == 0 }
 
 // isTooEarly reports whether w raises the watermark to a tick that is ahead of ZooKeeper's time.
@@ -90,7 +93,8 @@ func (w *write) isTooEarly(clock *member.Clock) bool {
 	return w.isClaim() && to > w.commit.From.Watermark && clock.TooEarly(time.UnixMilli(to))
 }
 
-// isOutdated reports whether w is based on a spec that is known to be replaced. The job is nil if it is not known.
+// isOutdated reports whether w is based on a spec that is known to be replaced. The job is nil if
+// it is not known.
 func (w *write) isOutdated(job *catalog.Job) bool {
 	return w.isClaim() && job != nil && job.Version != w.commit.Version
 }
@@ -98,14 +102,14 @@ func (w *write) isOutdated(job *catalog.Job) bool {
 // opens reports whether w is the claim of a run.
 func (w *write) opens() bool { return w.isClaim() && w.commit.Opens() }
 
-// isWithheld reports whether w opens a run that may not begin here, as far as orders and drains go, also while the others do not know of
-// them yet. The job is nil if it is not known.
+// isWithheld reports whether w opens a run that may not begin here, as far as orders and drains go,
+// also while the others do not know of them yet. The job is nil if it is not known.
 func (w *write) isWithheld(m *member.Member, job *catalog.Job) bool {
 	return w.opens() && (m.State() != zkrec.InstanceActive || job != nil && m.Place.MayRun(&job.Spec.Job) != nil)
 }
 
-// lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick, but nothing waits for
-// the rest.
+// lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick,
+// but nothing waits for the rest.
 func (w *write) lane() session.Lane {
 	if w.kind == commit && (w.commit.Opens() || w.isResult() && w.commit.Plan.Record.Open()) {
 		return session.Claims
@@ -113,14 +117,16 @@ func (w *write) lane() session.Lane {
 	return session.Others
 }
 
-// Commit writes decisions, in as few transactions as they fit, and calls done for each, with its index and the record as it is then,
-// when ZooKeeper has answered; a claim waits no longer than a lease lasts. When one fails, nothing was written: ticks.ErrConflict,
-// with the record, is returned when that is not From; ticks.ErrNoRequest when the manual run that it
-// opens was canceled; ticks.ErrSpecChanged when the job's spec or switch has another version; owner.ErrNotOwner,
-// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or leases.ErrLost otherwise.
-// Only with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered before the claim. From a
-// claim that opens a run until a commit that closes it, or fails to, the slot is busy: it is not
-// handed over. Commit may be called by anybody and does not block; done must not, either. The slice and the decisions are the journal's from then on.
+// Commit writes decisions, in as few transactions as they fit, and calls done for each, with its
+// index and the record as it is then, when ZooKeeper has answered; a claim waits no longer than a
+// lease lasts. When one fails, nothing was written: ticks.ErrConflict, with the record, is returned
+// when that is not From; ticks.ErrNoRequest when the manual run that it opens was canceled;
+// ticks.ErrSpecChanged when the job's spec or switch has another version; owner.ErrNotOwner,
+// owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or leases.ErrLost otherwise. Only
+// with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered
+// before the claim. From a claim that opens a run until a commit that closes it, or fails to, the
+// slot is busy: it is not handed over. Commit may be called by anybody and does not block; done
+// must not, either. The slice and the decisions are the journal's from then on.
 func (j *Journal) Commit(all []*ticks.Commit, done func(i int, current *zkrec.Tick, err error)) {
 	j.loop.PostOr(func() {
 		for i, c := range all {
@@ -142,8 +148,8 @@ func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
 	w.post(j, slot)
 }
 
-// History calls done with the entries of a slot's history, the oldest first. It asks ZooKeeper only if they are not known. It is
-// otherwise like Commit.
+// History calls done with the entries of a slot's history, the oldest first. It asks ZooKeeper only
+// if they are not known. It is otherwise like Commit.
 func (j *Journal) History(slot string, done func(entries []zkrec.Entry, err error)) {
 	w := &write{kind: recall, commit: noCommit}
 	w.done = func(_ *zkrec.Tick, err error) {
@@ -180,7 +186,8 @@ func (j *Journal) enqueue(slot string, w *write) {
 	j.advance(n)
 }
 
-// tellBusy keeps the slot from being handed over while its record is being changed or its run is open.
+// tellBusy keeps the slot from being handed over while its record is being changed or its run is
+// open.
 func (j *Journal) tellBusy(n *node) {
 	j.nodes.queued(n)
 	busy := n.open != "" || len(n.queue) > 0
@@ -241,9 +248,9 @@ func (j *Journal) advance(n *node) {
 	}
 }
 
-// guard is what w checks of the slot's ownership, or why it cannot be written any more. A result needs
-// none; but while its run's ownership is believed to last, the guard tells the run's job from one that
-// was submitted again. After that, the Late node does.
+// guard is what w checks of the slot's ownership, or why it cannot be written any more. A result
+// needs none; but while its run's ownership is believed to last, the guard tells the run's job from
+// one that was submitted again. After that, the Late node does.
 func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 	switch {
 	case w.isClaim() && j.loop.Clock.Now().Elapsed-w.since >= lease.Length(j.loop.Conn.SessionTimeout()):
@@ -320,8 +327,8 @@ func (f fetching) read() {
 	})
 }
 
-// readPages reads the pages after the first, which most histories have. A change moves the tick record on, too, so it does not matter
-// if they are of another moment: the versions decide.
+// readPages reads the pages after the first, which most histories have. A change moves the tick
+// record on, too, so it does not matter if they are of another moment: the versions decide.
 func (f fetching) readPages(s Stored, first zkconn.ReadResult) {
 	f.loop.Read(zkconn.ReadsOf(f.loop.Tree.HistoryPages(f.n.slot)[1:]...), func(results []zkconn.ReadResult) {
 		path := f.loop.Tree.History(f.n.slot)
@@ -350,8 +357,8 @@ func (f fetching) done(s Stored, err error) {
 	f.advance(n)
 }
 
-// missing: the job was made by the published sample, or an older version, and lacks a node; or it was
-// deleted, which the protocol is about to find out.
+// missing: the job was made by the published sample, or an older version, and lacks a node; or it
+// was deleted, which the protocol is about to find out.
 func (f fetching) missing() {
 	if f.owner.Owned(f.n.slot) == nil {
 		f.finish(f.n, f.n.queue[0], owner.ErrCanceled)

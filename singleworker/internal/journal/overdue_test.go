@@ -13,7 +13,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// A run that was due when the slot was gained makes the instance late once it has owned the slot for a grace.
+// A run that was due when the slot was gained makes the instance late once it has owned the slot
+// for a grace.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -41,7 +42,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// A record that cannot be read says nothing of what was claimed: it makes nobody late, and ends no instance.
+// A record that cannot be read says nothing of what was claimed: it makes nobody late, and ends no
+// instance.
 func TestLateWithoutARecord(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -69,7 +71,8 @@ func TestLateWithoutARecord(t *testing.T) {
 	})
 }
 
-// What a claim tells of lateness is that of the group's work: not that of an owner before, nor what was held up by another run.
+// What a claim tells of lateness is that of the group's work: not that of an owner before, nor what
+// was held up by another run.
 func TestClaimedTellsHowLate(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -101,8 +104,8 @@ func TestClaimedTellsHowLate(t *testing.T) {
 	})
 }
 
-// By its own clock, an owner knows since when a shard may begin a tick: since it has seen that the first one did, whatever ZooKeeper's
-// clock says, and also when the first one has ended.
+// By its own clock, an owner knows since when a shard may begin a tick: since it has seen that the
+// first one did, whatever ZooKeeper's clock says, and also when the first one has ended.
 func TestShardMayBeginSinceTheFirstWasSeen(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

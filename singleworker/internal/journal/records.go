@@ -28,7 +28,8 @@ func (s Stored) Version() int32 { return s.version }
 // History is at least as recent as the record.
 func (s Stored) History() zkrec.History { return s.history.History() }
 
-// setMark has record and history agree on where the history is. They do, unless one of them was repaired, or written manually.
+// setMark has record and history agree on where the history is. They do, unless one of them was
+// repaired, or written manually.
 func (s *Stored) setMark() {
 	s.history = s.history.From(s.record.History)
 	s.record.History = s.history.Mark()

@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A record that becomes garbage while the job is owned is not overwritten: no run starts until it is
-// repaired, here by emptying it.
+// A record that becomes garbage while the job is owned is not overwritten: no run starts until it
+// is repaired, here by emptying it.
 func TestTickRecordBecomesGarbage(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -206,7 +206,8 @@ func TestHistoryIsDeleted(t *testing.T) {
 	})
 }
 
-// Somebody writes pages of the history of an owned job: the owner reads them again, and overwrites nothing that it has not read.
+// Somebody writes pages of the history of an owned job: the owner reads them again, and overwrites
+// nothing that it has not read.
 func TestPagesThatOthersWrite(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -271,7 +272,8 @@ func TestEmptiedRecordFindsItsHistory(t *testing.T) {
 	})
 }
 
-// A page that may not be read keeps what it has: nothing is added to the others until it can be read.
+// A page that may not be read keeps what it has: nothing is added to the others until it can be
+// read.
 func TestPageThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

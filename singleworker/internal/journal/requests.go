@@ -34,7 +34,8 @@ func (r *requests) remove(id string) {
 	r.list = slices.DeleteFunc(slices.Clone(r.list), func(r ticks.Request) bool { return r.ID == id })
 }
 
-// Asked tells that requests for the owners of slots may have changed: of all slots, if none is named.
+// Asked tells that requests for the owners of slots may have changed: of all slots, if none is
+// named.
 type Asked struct{ Slots []string }
 
 // Signal tells of requests, to this instance alone. So nodes of requests are not watched.
@@ -210,7 +211,8 @@ func (j *Journal) requestDone(slot, id string) {
 	}
 }
 
-// Drop removes a request that is done, or pointless. It may be called by anybody and does not block.
+// Drop removes a request that is done, or pointless. It may be called by anybody and does not
+// block.
 func (j *Journal) Drop(slot, id string) {
 	j.loop.Post(func() {
 		j.loop.Async("drop request", func(ctx context.Context) func() {

@@ -40,7 +40,8 @@ func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 	return c
 }
 
-// Of requests that someone wrote manually, by the thousand, the oldest are read, and then the next ones.
+// Of requests that someone wrote manually, by the thousand, the oldest are read, and then the next
+// ones.
 func TestThousandsOfRequests(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -154,8 +155,8 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	})
 }
 
-// The request that the result is to remove cannot be removed: the result is written nevertheless, and the request is
-// not run a second time.
+// The request that the result is to remove cannot be removed: the result is written nevertheless,
+// and the request is not run a second time.
 func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -28,7 +28,8 @@ func ask(g *roomtest.Group, job, id string, told ...string) {
 	roomtest.Pass(time.Millisecond)
 }
 
-// The requests of the slots that a signal names are read, and those of all owned slots if it may have told of others.
+// The requests of the slots that a signal names are read, and those of all owned slots if it may
+// have told of others.
 func TestWhatTheSignalOfRequestsTells(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -59,7 +60,8 @@ func TestWhatTheSignalOfRequestsTells(t *testing.T) {
 	}
 }
 
-// The signal of requests goes with the session, and may be deleted: it is made again, and what was asked meanwhile is read.
+// The signal of requests goes with the session, and may be deleted: it is made again, and what was
+// asked meanwhile is read.
 func TestSignalOfRequestsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

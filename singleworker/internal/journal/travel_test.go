@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Claims that are due together are one transaction, which checks the spec of a job once and writes no history. So
-// are their results.
+// Claims that are due together are one transaction, which checks the spec of a job once and writes
+// no history. So are their results.
 func TestShardsTravelTogether(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

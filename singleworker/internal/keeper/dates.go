@@ -13,10 +13,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What is written while ZooKeeper's clock is ahead takes effect when that time has come. Until then nothing of it is due, so
-// nothing runs, and no tick is overdue. The watchers of a job notice that, and write that it was written now.
+// What is written while ZooKeeper's clock is ahead takes effect when that time has come. Until then
+// nothing of it is due, so nothing runs, and no tick is overdue. The watchers of a job notice that,
+// and write that it was written now.
 
-// isDatedAhead reports whether the spec of a job, or its switch, may have a time that a wrong clock has given.
+// isDatedAhead reports whether the spec of a job, or its switch, may have a time that a wrong clock
+// has given.
 func (o *Overdue) isDatedAhead(job *catalog.Job) bool {
 	latest := max(job.Written, job.Spec.Since)
 	if pause := job.Spec.Switch.Paused; pause != nil {
@@ -25,7 +27,8 @@ func (o *Overdue) isDatedAhead(job *catalog.Job) bool {
 	return o.member.Clock.Ahead(latest)
 }
 
-// date corrects the times of a job's spec and switch. Their nodes tell which of them they leave out.
+// date corrects the times of a job's spec and switch. Their nodes tell which of them they leave
+// out.
 func (o *Overdue) date(job *catalog.Job, known *watch) {
 	now, version := o.member.Clock.Now(), job.Version
 	latest, _ := o.member.Clock.Latest() // known: the job is dated ahead
@@ -76,8 +79,9 @@ func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version
 	return true, err
 }
 
-// redated returns a spec with those of its times that are after the latest one that a right clock can have given as if it had been written
-// now, and whether there are any. What it leaves out is when it was written.
+// redated returns a spec with those of its times that are after the latest one that a right clock
+// can have given as if it had been written now, and whether there are any. What it leaves out is
+// when it was written.
 func redated(spec zkrec.Spec, written, now, latest time.Time) (corrected zkrec.Spec, ahead bool) {
 	if ahead = written.After(latest); !ahead {
 		spec = spec.WrittenAt(written)

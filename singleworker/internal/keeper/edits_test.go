@@ -146,7 +146,8 @@ func TestNodesThatAreNotShards(t *testing.T) {
 	})
 }
 
-// An instance that cannot run the job creates its shards if no other does, so that missed ticks are noticed.
+// An instance that cannot run the job creates its shards if no other does, so that missed ticks are
+// noticed.
 func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -161,8 +162,8 @@ func TestShardsThatNobodyCanRunAreMissed(t *testing.T) {
 	})
 }
 
-// A delayed write for a job must not apply to a job that was resubmitted under the same name and happens to
-// have the same version.
+// A delayed write for a job must not apply to a job that was resubmitted under the same name and
+// happens to have the same version.
 func TestChangeOfShardsDoesNotReachAnotherJob(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -22,7 +22,8 @@ func once() zkrec.Spec {
 	}
 }
 
-// A job is not done if a run of it is asked for, or begins, whether that is before its keeper looks or after.
+// A job is not done if a run of it is asked for, or begins, whether that is before its keeper looks
+// or after.
 func TestJobThatIsAboutToBeDone(t *testing.T) {
 	t.Parallel()
 	tick := roomtest.Midnight.Add(time.Minute).UnixMilli()
@@ -84,7 +85,8 @@ func TestJobThatIsAboutToBeDone(t *testing.T) {
 	}
 }
 
-// The only tick of a job has come when the wall clock leaps over it, whatever the monotonic clock says.
+// The only tick of a job has come when the wall clock leaps over it, whatever the monotonic clock
+// says.
 func TestClockLeapsOverTheOnlyTick(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -106,8 +108,8 @@ func TestClockLeapsOverTheOnlyTick(t *testing.T) {
 	})
 }
 
-// With another schedule come other shards: the ticks of the former shards do not end before it begins, also if no tick of
-// them was accounted for until then.
+// With another schedule come other shards: the ticks of the former shards do not end before it
+// begins, also if no tick of them was accounted for until then.
 func TestLayoutEndsNotBeforeTheScheduleBegins(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

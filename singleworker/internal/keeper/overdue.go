@@ -25,7 +25,8 @@ type Overdue struct {
 	jobs map[*catalog.Job]*watch
 }
 
-// watchers is how many live instances look for the overdue ticks of a job: those that come first by a hash.
+// watchers is how many live instances look for the overdue ticks of a job: those that come first by
+// a hash.
 const watchers = 2
 
 // watch is a job as the switch knows it.
@@ -118,8 +119,8 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	}
 }
 
-// parts lists the slots, of a job that runs on every instance, of those that take jobs now. What was known of others is
-// forgotten: when they are back, what came meanwhile is not theirs.
+// parts lists the slots, of a job that runs on every instance, of those that take jobs now. What
+// was known of others is forgotten: when they are back, what came meanwhile is not theirs.
 func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []string) {
 	first := now.Add(job.Spec.Job.WithDefaults().AlarmAfter) // those that were away account for that first
 	parts := make(map[string]*watched, len(known.parts))
@@ -149,8 +150,9 @@ func (w *watch) slot(slot string) *watched {
 	return w.slots[shard]
 }
 
-// watchInvalid raises an alarm for a job whose spec is no record, or of a newer version that no live instance has: none of its ticks is run,
-// and nobody can tell which. It is reported as the time at which the spec was written.
+// watchInvalid raises an alarm for a job whose spec is no record, or of a newer version that no
+// live instance has: none of its ticks is run, and nobody can tell which. It is reported as the
+// time at which the spec was written.
 func (o *Overdue) watchInvalid(j *catalog.Job, known *watch) {
 	since, is := j.Unreadable()
 	w := known.slot(j.Name)
@@ -167,7 +169,8 @@ func (o *Overdue) watchInvalid(j *catalog.Job, known *watch) {
 	o.catalog.Agenda.By(j, due)
 }
 
-// look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read together.
+// look reads whether a tick of a slot is overdue. Many slots, as all are at the start, are read
+// together.
 func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time) {
 	w.busy = true
 	l := o.lookAt(job, slot, w)
@@ -207,8 +210,8 @@ type look struct {
 	as      []zkconn.Op // check that what was judged still is as it was read
 }
 
-// record handles the slot's tick record. One that is unreadable accounts for no tick after it was written; one
-// of a newer schema may account for all.
+// record handles the slot's tick record. One that is unreadable accounts for no tick after it was
+// written; one of a newer schema may account for all.
 func (l look) record(results []zkconn.ReadResult) {
 	path, read := l.loop.Tree.Tick(l.slot), results[0]
 	if read.Err == nil {
@@ -244,7 +247,8 @@ func (l look) record(results []zkconn.ReadResult) {
 	l.loop.Read(reads, func(results []zkconn.ReadResult) { l.owner(record, results[0], results[1]) })
 }
 
-// owner handles the records of the owner and its instance: whether the run is in progress at a live owner.
+// owner handles the records of the owner and its instance: whether the run is in progress at a live
+// owner.
 func (l look) owner(record zkrec.Tick, alive, instance zkconn.ReadResult) {
 	switch {
 	case alive.Err != nil || alive.Stat.Mzxid != record.Token:
@@ -283,8 +287,8 @@ func (l look) judge(record zkrec.Tick, running bool, err error) {
 	}
 }
 
-// abandoned is the tick to be reported of a job that always runs: that after an open run which nobody has run for alarmAfter, or
-// else the one that is overdue.
+// abandoned is the tick to be reported of a job that always runs: that after an open run which
+// nobody has run for alarmAfter, or else the one that is overdue.
 func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.Time, alarmAfter time.Duration) time.Time {
 	switch {
 	case !record.Open() || running || alarmAfter < 0:
@@ -300,8 +304,8 @@ func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.T
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// raise reports an overdue tick, unless another instance has, or what was judged is not as it was: then the next sync looks
-// again.
+// raise reports an overdue tick, unless another instance has, or what was judged is not as it was:
+// then the next sync looks again.
 func (l look) raise(tick time.Time) {
 	w := l.of
 	if w.trying == nil || w.trying.Tick != tick.UnixMilli() {
@@ -326,8 +330,8 @@ func (l look) raise(tick time.Time) {
 	})
 }
 
-// writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports whether alarm is
-// what stands there: an earlier try whose answer was lost may have written it.
+// writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports
+// whether alarm is what stands there: an earlier try whose answer was lost may have written it.
 func (l look) writeAlarm(ctx context.Context, alarm zkrec.Alarm) (first bool, err error) {
 	path := l.loop.Tree.Alarm(l.slot)
 	data, stat, err := l.loop.Conn.Get(ctx, path)

@@ -19,7 +19,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// start starts an instance with a keeper and a dead man's switch, which can run every job but those named.
+// start starts an instance with a keeper and a dead man's switch, which can run every job but those
+// named.
 func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
 	g.T.Helper()
 	r := g.NewJournal(sid, without...)
@@ -270,7 +271,8 @@ func TestJobWithAnUnreadableRecordIsOverdue(t *testing.T) {
 	}
 }
 
-// A newer version's record may account for every tick; an instance that cannot read it logs that once.
+// A newer version's record may account for every tick; an instance that cannot read it logs that
+// once.
 func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	for what, refused := range map[string]bool{"of a newer version": false, "denied": true} {
@@ -296,9 +298,9 @@ func TestJobWithANewerOrDeniedRecordIsNotOverdue(t *testing.T) {
 	}
 }
 
-// A spec that becomes one of a newer version while the job is owned ends the ownership, and nobody of this version takes the job,
-// or writes over any of its records. As long as an instance lives that reads the spec, that watches the job. When none does, the
-// others tell after a minute.
+// A spec that becomes one of a newer version while the job is owned ends the ownership, and nobody
+// of this version takes the job, or writes over any of its records. As long as an instance lives
+// that reads the spec, that watches the job. When none does, the others tell after a minute.
 func TestSpecOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	const future = 99
@@ -451,7 +453,8 @@ func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	})
 }
 
-// Nor does it take its own alarm for one whose answer was lost, when the connection breaks meanwhile.
+// Nor does it take its own alarm for one whose answer was lost, when the connection breaks
+// meanwhile.
 func TestAlarmIsNotRaisedAgainByAChangeAndALostReply(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -492,7 +495,8 @@ func TestAlarmOfAJobThatIsSubmittedAgain(t *testing.T) {
 	})
 }
 
-// A slot was made while ZooKeeper's clock was ahead, and its record says when its ticks begin: they begin then.
+// A slot was made while ZooKeeper's clock was ahead, and its record says when its ticks begin: they
+// begin then.
 func TestSlotThatSaysWhenItBegins(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -14,12 +14,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// keepParts is how long what an instance has left of a job that runs on every instance is kept after its last sign: for
-// people to read, and for the instance if it comes back.
+// keepParts is how long what an instance has left of a job that runs on every instance is kept
+// after its last sign: for people to read, and for the instance if it comes back.
 const keepParts = job.DefaultKeepDone
 
-// Parts removes the slots that instances have left of jobs that run on every instance. IDs are random by default,
-// so nobody else ever would. One live instance looks, for each job.
+// Parts removes the slots that instances have left of jobs that run on every instance. IDs are
+// random by default, so nobody else ever would. One live instance looks, for each job.
 type Parts struct {
 	loop    *session.Loop
 	member  *member.Member
@@ -74,8 +74,9 @@ func (p *Parts) look(job *catalog.Job) {
 	})
 }
 
-// removeParts removes the slots of instances that do not live, and of which no node was written after a time. It is refused
-// if an instance has joined meanwhile, which may be one that is back, or if a node was written.
+// removeParts removes the slots of instances that do not live, and of which no node was written
+// after a time. It is refused if an instance has joined meanwhile, which may be one that is back,
+// or if a node was written.
 func removeParts(ctx context.Context, l *session.Loop, job string, before time.Time) (removed []string, err error) {
 	sids, _, err := l.Conn.Children(ctx, l.Tree.Everywhere(job))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Removal removes jobs that have been done for as long as they say. Nobody owns them, so each instance has a rank for each of
-// them, by a hash, and waits a session timeout longer than the one before it: mostly one does the work. Whether the time is
-// over is decided by ZooKeeper's clock.
+// Removal removes jobs that have been done for as long as they say. Nobody owns them, so each
+// instance has a rank for each of them, by a hash, and waits a session timeout longer than the one
+// before it: mostly one does the work. Whether the time is over is decided by ZooKeeper's clock.
 type Removal struct {
 	loop    *session.Loop
 	member  *member.Member
@@ -94,8 +94,8 @@ type removal struct {
 	version     ticks.Version // says that the job is done
 }
 
-// run removes the job, or returns how long it is to be kept yet. A node that it creates below the first slot's tick node proves
-// what time it is.
+// run removes the job, or returns how long it is to be kept yet. A node that it creates below the
+// first slot's tick node proves what time it is.
 func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	tree, conn := r.loop.Tree, r.loop.Conn
 	proof := tree.Late(r.slot, r.incarnation)
@@ -115,8 +115,8 @@ func (r removal) run(ctx context.Context) (left time.Duration, err error) {
 	return left, err
 }
 
-// judge reads how long the job is to be kept yet, and which transaction has created it. Who asks for a run of a job that is done opens it, so
-// nothing is asked of one that still is.
+// judge reads how long the job is to be kept yet, and which transaction has created it. Who asks
+// for a run of a job that is done opens it, so nothing is asked of one that still is.
 func (r removal) judge(ctx context.Context, proof string) (left time.Duration, created int64, err error) {
 	data, stat, err := r.loop.Conn.Get(ctx, r.loop.Tree.Job(r.job))
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// startRemover starts an instance that owns nothing, and removes what is done, and what others have left.
+// startRemover starts an instance that owns nothing, and removes what is done, and what others have
+// left.
 func startRemover(g *roomtest.Group) {
 	g.T.Helper()
 	r := g.NewCatalog(member.Config{ID: "a"})
@@ -56,7 +57,8 @@ func TestDoneJobIsKeptByZooKeepersClock(t *testing.T) {
 	})
 }
 
-// A job that is opened for a run is not removed, also if that is asked when its removal is under way.
+// A job that is opened for a run is not removed, also if that is asked when its removal is under
+// way.
 func TestDoneJobOfWhichARunIsAskedFor(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -42,7 +42,8 @@ func (k *Keeper) resize(j *kept, d *duty, layout zkrec.Layout) {
 	k.writeSpec(j, d, j.Spec.Resized(), ops...)
 }
 
-// writeSpec replaces the job's spec, if it still is the one that is known, together with other changes.
+// writeSpec replaces the job's spec, if it still is the one that is known, together with other
+// changes.
 func (k *Keeper) writeSpec(j *kept, d *duty, spec zkrec.Spec, ops ...zkconn.Op) {
 	guard, err := k.owner.Guard(d.slots[0].slot, d.token)
 	if err != nil {

@@ -79,8 +79,8 @@ func TestCompleteTicksAreRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// What the keeper reads during a write may be outdated when it is processed after it: the ticks would be
-// written, and perhaps reported, again.
+// What the keeper reads during a write may be outdated when it is processed after it: the ticks
+// would be written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -187,8 +187,8 @@ func TestLateLayoutIsRefused(t *testing.T) {
 	})
 }
 
-// A run that has begun on a shard while the next layout is being written keeps it from being written: runs of
-// two layouts are not in progress at once.
+// A run that has begun on a shard while the next layout is being written keeps it from being
+// written: runs of two layouts are not in progress at once.
 func TestRunBeforeTheNextLayout(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -270,8 +270,8 @@ func TestReplyToReshardingIsLost(t *testing.T) {
 	}
 }
 
-// The last tick of a layout is run by all of its shards and no others: one shard has claimed it when the
-// change comes.
+// The last tick of a layout is run by all of its shards and no others: one shard has claimed it
+// when the change comes.
 func TestLastTickOfALayout(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -317,7 +317,8 @@ func TestLastTickOfALayout(t *testing.T) {
 	})
 }
 
-// A shard that was deleted manually is recreated, and does not start with ticks that all shards have finished.
+// A shard that was deleted manually is recreated, and does not start with ticks that all shards
+// have finished.
 func TestShardDeletedManually(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -346,8 +347,8 @@ func TestShardDeletedManually(t *testing.T) {
 	})
 }
 
-// A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is repaired, and
-// nothing is reported twice.
+// A job whose record of complete ticks cannot be read is invalid: nobody runs it until it is
+// repaired, and nothing is reported twice.
 func TestRecordOfCompleteTicksIsGarbage(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

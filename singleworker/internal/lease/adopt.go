@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/preference"
 )
 
-// adopt takes the free slots that are this instance's to take. Every instance assigns all free slots
-// alike, so they rarely compete for one. A slot that its instance leaves free for longer than patience passes to
-// the next one, in an order that differs from slot to slot.
+// adopt takes the free slots that are this instance's to take. Every instance assigns all free
+// slots alike, so they rarely compete for one. A slot that its instance leaves free for longer than
+// patience passes to the next one, in an order that differs from slot to slot.
 func (m *Machine) adopt(now Instant) {
 	free := m.free(now)
 	for _, s := range m.sorted() {
@@ -50,8 +50,8 @@ func (m *Machine) mayTakeNow(s *slot) bool {
 	return s.eligible && s.op == idle && !s.beating && s.refusals < refusalLimit
 }
 
-// takeAsRead takes s if it was read in this round: a job that was deleted and submitted again may have the same
-// versions.
+// takeAsRead takes s if it was read in this round: a job that was deleted and submitted again may
+// have the same versions.
 func (m *Machine) takeAsRead(s *slot) {
 	if s.readAt < m.roundAt {
 		m.markDirty(s)
@@ -66,8 +66,8 @@ func (m *Machine) isFree(now Instant, s *slot) bool {
 	return s.mine == nil && !s.isTaking() && !s.gone && m.takeable(now, s)
 }
 
-// free lists the slots that the rules allow taking, whichever instance is to take them, but for those that are bound
-// to this one.
+// free lists the slots that the rules allow taking, whichever instance is to take them, but for
+// those that are bound to this one.
 func (m *Machine) free(now Instant) (free []*slot) {
 	for _, s := range m.sorted() {
 		if !s.bound && m.isFree(now, s) {
@@ -77,10 +77,10 @@ func (m *Machine) free(now Instant) (free []*slot) {
 	return free
 }
 
-// assign returns, for each free slot, the index in loads of the instance that is to take it, or -1, and
-// adds it to the loads. Slots of groups come first, those of a group in turn, because any slot without a
-// group can make up for the difference. If there is not room for all, all slots take turns, so that no job
-// waits for the many shards of another.
+// assign returns, for each free slot, the index in loads of the instance that is to take it, or -1,
+// and adds it to the loads. Slots of groups come first, those of a group in turn, because any slot
+// without a group can make up for the difference. If there is not room for all, all slots take
+// turns, so that no job waits for the many shards of another.
 func (m *Machine) assign(free []*slot, loads *tally) []int {
 	shares := m.shares(loads)
 	order := make([]int, len(free))
@@ -166,7 +166,8 @@ func (m *Machine) assignee(s *slot, loads *tally, shares shares) int {
 
 const full = 2
 
-// level is 0 for a count below the share rounded down, 1 below the share rounded up, and otherwise full.
+// level is 0 for a count below the share rounded down, 1 below the share rounded up, and otherwise
+// full.
 func level(count int, share float64) int {
 	switch {
 	case count < roundDown(share):
@@ -177,8 +178,8 @@ func level(count int, share float64) int {
 	return full
 }
 
-// mayTake reports whether the instance at k of loads, one that takes slots, has room for s, and has neither ignored
-// an offer of it nor fallen silent as its owner.
+// mayTake reports whether the instance at k of loads, one that takes slots, has room for s, and has
+// neither ignored an offer of it nor fallen silent as its owner.
 func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 	sid := loads.sids[k]
 	silent := sid == s.rec.Owner.SID && m.lives(s.rec.Owner)
@@ -186,12 +187,12 @@ func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 	return !silent && !ignored && !loads.isFull(k)
 }
 
-// maxTurns limits how many sync periods a slot waits for one instance after the other: most of them must
-// hang for it to come to that.
+// maxTurns limits how many sync periods a slot waits for one instance after the other: most of them
+// must hang for it to come to that.
 const maxTurns = 4
 
-// turn is how long s is left to others, when the instance at to was the first to take it: patience for that one, and a sync period
-// for each other one before us in the order of the slot's hash.
+// turn is how long s is left to others, when the instance at to was the first to take it: patience
+// for that one, and a sync period for each other one before us in the order of the slot's hash.
 func (m *Machine) turn(now Instant, s *slot, to int, loads *tally) time.Duration {
 	self := loads.at[m.cfg.Self.SID]
 	rank, before := m.rank(self, s, loads), 1
@@ -210,7 +211,8 @@ func (m *Machine) turn(now Instant, s *slot, to int, loads *tally) time.Duration
 	return others + m.patience(now, s, loads.sids[to])
 }
 
-// rank orders the instances for a slot, and the slots for an instance, at random but alike everywhere.
+// rank orders the instances for a slot, and the slots for an instance, at random but alike
+// everywhere.
 func (m *Machine) rank(k int, s *slot, loads *tally) uint64 {
 	return preference.Of(loads.hashes[k], s.hash)
 }

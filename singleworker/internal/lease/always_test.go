@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Slots that always run are shared as evenly as idle ones: a run is ended only for its slot to move, and none is when nothing has happened.
+// Slots that always run are shared as evenly as idle ones: a run is ended only for its slot to
+// move, and none is when nothing has happened.
 func TestAlwaysSlotsAreEven(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

@@ -42,13 +42,14 @@ type pile struct {
 	best         ratio            // upper bound of a move's gain
 }
 
-// scan is how far the slots of an instance were looked at for one that can be moved to another one. What cannot be moved there stays so
-// for the round: slots that were moved do not come back, who can take a slot is known, and the moves between two instances only gain
-// less (see gives and takes). So a slot is looked at once in each pass for two instances, and not again for each move.
+// scan is how far the slots of an instance were looked at for one that can be moved to another one.
+// What cannot be moved there stays so for the round: slots that were moved do not come back, who
+// can take a slot is known, and the moves between two instances only gain less (see gives and
+// takes). So a slot is looked at once in each pass for two instances, and not again for each move.
 type scan struct{ pass, next int }
 
-// The passes look for slots that are idle, or of other instances; and then for those that can only be moved by ending their run, first
-// where that has begun.
+// The passes look for slots that are idle, or of other instances; and then for those that can only
+// be moved by ending their run, first where that has begun.
 const (
 	passIdle = iota
 	passEvicted
@@ -122,8 +123,9 @@ func (m *Machine) newRound(loads *tally) *round {
 			continue
 		}
 		h := s.mine
-		// Our slots count if they can be offered now, those of others always, also what was offered to them: those who do not have it yet
-		// give as much as those who have. Otherwise each instance that takes what it was offered among the first gives enough for all.
+		// Our slots count if they can be offered now, those of others always, also what was offered to
+		// them: those who do not have it yet give as much as those who have. Otherwise each instance that
+		// takes what it was offered among the first gives enough for all.
 		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{}) && s.rec.Offer == "") {
 			continue
 		}

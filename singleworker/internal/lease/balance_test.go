@@ -13,8 +13,8 @@ import (
 // groups is the number of random groups in a test of balance.
 const groups = 100
 
-// TestBalance makes instances with random weights, limits and handlers join, die, drain and come back in
-// random order, on a network without faults. It checks that afterwards
+// TestBalance makes instances with random weights, limits and handlers join, die, drain and come
+// back in random order, on a network without faults. It checks that afterwards
 //
 //  1. no slot is free that an open instance could take;
 //  2. no instance has more than its limit, or a slot that it cannot run;
@@ -22,8 +22,9 @@ const groups = 100
 //     and all slots become more even: if all instances are alike, both counts differ by at most one;
 //  4. nothing moves any more: there is no ping-pong;
 //
-// that no slot was given away during a run, or moved for evenness shortly before a tick; and, in groups whose
-// instances have the same handlers and no limits, that there were no more changes of owner than needed:
+// that no slot was given away during a run, or moved for evenness shortly before a tick; and, in
+// groups whose instances have the same handlers and no limits, that there were no more changes of
+// owner than needed:
 //
 //  5. for a join or undrain: the slots that the instance then owns;
 //  6. for a drain: the slots that the instance owned;

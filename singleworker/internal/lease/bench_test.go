@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// BenchmarkRound measures the decision of one round: an instance that knows 1,200 slots and 7 others and has
-// nothing to give away, so that it computes the moves of all others.
+// BenchmarkRound measures the decision of one round: an instance that knows 1,200 slots and 7
+// others and has nothing to give away, so that it computes the moves of all others.
 func BenchmarkRound(b *testing.B) {
 	for _, bm := range []struct {
 		name   string

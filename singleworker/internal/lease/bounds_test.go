@@ -8,7 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// stepper drives one machine, instance "me". It answers readings and releases at once, and nothing else.
+// stepper drives one machine, instance "me". It answers readings and releases at once, and nothing
+// else.
 type stepper struct {
 	*lease.Machine
 
@@ -95,7 +96,8 @@ func TestOffersOfARoundAreBounded(t *testing.T) {
 	}
 }
 
-// A take that is refused again and again waits for the next sync period, whether the slot is free or offered to us.
+// A take that is refused again and again waits for the next sync period, whether the slot is free
+// or offered to us.
 func TestRefusedTakesAreBounded(t *testing.T) {
 	t.Parallel()
 	for what, read := range map[string]lease.SlotRead{"free": record(3, 90, ""), "offered": offered("me", record(3, 90, ""))} {
@@ -133,8 +135,8 @@ func TestTakeWithoutAnAnswerCounts(t *testing.T) {
 	}
 }
 
-// While slots have to move, every periodic look decides again, by what watches have told: it reads the group and
-// no slot. When nothing has to move it reads nothing, until something changes.
+// While slots have to move, every periodic look decides again, by what watches have told: it reads
+// the group and no slot. When nothing has to move it reads nothing, until something changes.
 func TestUnevennessIsLookedFor(t *testing.T) {
 	t.Parallel()
 	m := newStepper(6, "b")
@@ -162,8 +164,8 @@ func TestUnevennessIsLookedFor(t *testing.T) {
 	}
 }
 
-// An owner without a heartbeat is silent when its record has stayed as it is for long enough: a record that was
-// written again begins another reign.
+// An owner without a heartbeat is silent when its record has stayed as it is for long enough: a
+// record that was written again begins another reign.
 func TestSilenceBeginsWithTheReign(t *testing.T) {
 	t.Parallel()
 	look := lease.Look{Slot: s}

@@ -1,7 +1,8 @@
 package lease
 
-// claimSent notes that a claim is on its way: its heartbeat is written whatever the version. One that is sent before this instance's
-// node exists renews nothing, for by rule (a) others may take the slot until then, however recent its heartbeat is.
+// claimSent notes that a claim is on its way: its heartbeat is written whatever the version. One
+// that is sent before this instance's node exists renews nothing, for by rule (a) others may take
+// the slot until then, however recent its heartbeat is.
 func (m *Machine) claimSent(s *slot) {
 	if s == nil || s.mine == nil {
 		return
@@ -13,8 +14,8 @@ func (m *Machine) claimSent(s *slot) {
 	s.crossed = s.beating
 }
 
-// claimDone renews the lease of a slot from before its claim was sent. That nobody had taken the slot by then is shown by the
-// version of the owner record, which a claim checks.
+// claimDone renews the lease of a slot from before its claim was sent. That nobody had taken the
+// slot by then is shown by the version of the owner record, which a claim checks.
 func (m *Machine) claimDone(now Instant, ev Claimed) {
 	s := m.slots[ev.Slot]
 	if s == nil || !s.claiming {

@@ -63,7 +63,8 @@ func TestClaimIsAHeartbeat(t *testing.T) {
 			{sec(5.2), 0, lease.Busy{Slot: s, Busy: true}, ""},
 			{sec(6), 0, tick, "beat s:1"},
 		}},
-		// A heartbeat that was refused together with others was sent again after the claim: after a restore, its version may fit by then.
+		// A heartbeat that was refused together with others was sent again after the claim: after a
+		// restore, its version may fit by then.
 		"before a heartbeat that was sent first": {0, []line{
 			{sec(1), 0, lease.Busy{Slot: s, Busy: true}, "beat s:0"},
 			{sec(1.1), 0, claiming, ""},
@@ -151,7 +152,8 @@ func TestClaimIsAHeartbeat(t *testing.T) {
 	}
 }
 
-// TestIdleSlotsTakeTurns: slots without a run get heartbeats in turn, each at least every IdleBeat; a busy one in each round.
+// TestIdleSlotsTakeTurns: slots without a run get heartbeats in turn, each at least every IdleBeat;
+// a busy one in each round.
 func TestIdleSlotsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

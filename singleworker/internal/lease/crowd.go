@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// crowd is the instances that can run a slot. There is one for all slots that the same instances can run:
-// of thousands of slots and dozens of instances, most have the same.
+// crowd is the instances that can run a slot. There is one for all slots that the same instances
+// can run: of thousands of slots and dozens of instances, most have the same.
 type crowd struct{ sids []string }
 
 // maxCrowds is how many crowds are kept before those that no slot has are dropped.

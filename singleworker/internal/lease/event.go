@@ -46,7 +46,8 @@ func (r Record) beat(sid string) int32 {
 
 const noBeat int32 = -1
 
-// Life is the sign of life of an incarnation, as it was read. It says whether an owner hangs, and nothing rests on it.
+// Life is the sign of life of an incarnation, as it was read. It says whether an owner hangs, and
+// nothing rests on it.
 type Life struct {
 	Exists bool
 	Mzxid  int64 // of the transaction that last wrote it
@@ -97,7 +98,8 @@ type (
 		Able     []string
 		Group    string
 		Always   bool // a run of it does not end by itself: it is evicted for the slot to move
-		// Bound means that nobody but this instance ever has it: it counts in no share and not in MaxSlots.
+		// Bound means that nobody but this instance ever has it: it counts in no share and not in
+		// MaxSlots.
 		Bound bool
 	}
 	// SlotGone: the job was deleted.
@@ -108,10 +110,12 @@ type (
 		Busy bool
 	}
 
-	// Claiming: a transaction is about to be sent that opens a run of the slot, and is a heartbeat of it as well.
+	// Claiming: a transaction is about to be sent that opens a run of the slot, and is a heartbeat of
+	// it as well.
 	Claiming struct{ Slot Slot }
 
-	// Overdue: a run of the slot is due that its owner has not claimed, and none is open; see rule (c).
+	// Overdue: a run of the slot is due that its owner has not claimed, and none is open; see rule
+	// (c).
 	Overdue struct{ Slot Slot }
 
 	// Look: the slot may have changed.
@@ -122,7 +126,8 @@ type (
 	LookAll struct{}
 	// Tick: the time returned by NextBeat has come.
 	Tick struct{}
-	// Leapt: the wall clock has leapt. It was set, or the machine was suspended: only ZooKeeper can tell whether leases hold.
+	// Leapt: the wall clock has leapt. It was set, or the machine was suspended: only ZooKeeper can
+	// tell whether leases hold.
 	Leapt struct{}
 	// Drain: take no more slots, and release every slot as soon as it is idle.
 	Drain struct{}
@@ -212,9 +217,9 @@ type Action interface{ action() }
 
 // The actions.
 type (
-	// ReadSlot: read the alive node and its children, with Sync as they are once the server has caught up
-	// with the leader. Owner had the slot at the latest reading: probably the only heartbeat is its. Answer:
-	// SlotRead.
+	// ReadSlot: read the alive node and its children, with Sync as they are once the server has caught
+	// up with the leader. Owner had the slot at the latest reading: probably the only heartbeat is
+	// its. Answer: SlotRead.
 	ReadSlot struct {
 		Slot  Slot
 		Owner string
@@ -228,11 +233,13 @@ type (
 	// Version, delete each heartbeat in Remove if its version is unchanged, and
 	// create this instance's heartbeat. Answer: TakeDone.
 	//
-	// Relieves is the owner if it is alive, by rule (b) or (c). The record that is set names it as Relieved, until the next change.
+	// Relieves is the owner if it is alive, by rule (b) or (c). The record that is set names it as
+	// Relieved, until the next change.
 	//
-	// If Overdue is set, the owner may be alive, and the request must prove rule (c): that alive, last changed by
-	// the transaction Mzxid, still is the record that was read; that a run is due; and, in the same
-	// transaction, that none is open. It removes the owner's heartbeat as it then reads it. Otherwise it is refused.
+	// If Overdue is set, the owner may be alive, and the request must prove rule (c): that alive, last
+	// changed by the transaction Mzxid, still is the record that was read; that a run is due; and, in
+	// the same transaction, that none is open. It removes the owner's heartbeat as it then reads it.
+	// Otherwise it is refused.
 	Take struct {
 		Slot     Slot
 		Version  int32
@@ -241,8 +248,9 @@ type (
 		Overdue  bool
 		Mzxid    int64
 	}
-	// SendBeats: write this instance's sign of life, and set each heartbeat if its version is the one given. A refused
-	// one must not affect the others. Answer: a BeatDone for each heartbeat; there may be none.
+	// SendBeats: write this instance's sign of life, and set each heartbeat if its version is the one
+	// given. A refused one must not affect the others. Answer: a BeatDone for each heartbeat; there
+	// may be none.
 	SendBeats struct{ Beats map[Slot]int32 }
 	// Release: in one transaction, set alive to empty (or to the Offer) if its
 	// version is Version, and delete this instance's heartbeat if Beat is set.

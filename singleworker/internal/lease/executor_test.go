@@ -184,7 +184,8 @@ func (i *instance) readLives(a lease.ReadLives) {
 	})
 }
 
-// sendBeats writes the sign of life, and sends the heartbeats, in requests that fail or succeed independently.
+// sendBeats writes the sign of life, and sends the heartbeats, in requests that fail or succeed
+// independently.
 func (i *instance) sendBeats(a lease.SendBeats) {
 	i.submit(&request{
 		apply: func() func() {
@@ -338,8 +339,9 @@ func (i *instance) valid(slot lease.Slot) bool {
 	return l != nil && i.up && i.instant().Elapsed < l.until
 }
 
-// asking reports whether runs under a lease continue although it is over, because the machine has just woken up and asks ZooKeeper. Here it may
-// do so until the lease is over by the monotonic clock, as requests are slow.
+// asking reports whether runs under a lease continue although it is over, because the machine has
+// just woken up and asks ZooKeeper. Here it may do so until the lease is over by the monotonic
+// clock, as requests are slow.
 func (i *instance) asking(until time.Duration) bool {
 	return until > i.leap.from && i.instant().Elapsed < i.leap.to+until-i.leap.from
 }

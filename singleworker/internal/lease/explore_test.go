@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// tinyWorlds are explored completely, all in which session and sync period are four moments. In each that is not
-// new, two instances have joined and one owns the slot when the faults begin.
+// tinyWorlds are explored completely, all in which session and sync period are four moments. In
+// each that is not new, two instances have joined and one owns the slot when the faults begin.
 var tinyWorlds = []struct {
 	name      string
 	set       tinySetup
@@ -67,8 +67,8 @@ var tinyWorlds = []struct {
 	{"a restart, a cut, a clock step", tinySetup{prompt: true, faults: faults{crashes: 1, cuts: 1, leaps: 1}}, false, simkit.Huge, 10},
 }
 
-// TestExplore runs the machines through every interleaving of small worlds, with a server, requests and answers
-// that take their time, and faults. It checks, in every state, that
+// TestExplore runs the machines through every interleaving of small worlds, with a server, requests
+// and answers that take their time, and faults. It checks, in every state, that
 //
 //  1. no two instances have a valid lease, except after someone has deleted an instance's node or the job, and except
 //     that the slot of an owner without a run may have been taken since its lease was last renewed (rule c);
@@ -76,8 +76,9 @@ var tinyWorlds = []struct {
 //  3. a lease that can be used has the token that the record has, with the same exception: its owner can begin no run;
 //  4. no two instances run a tick, but while the machine of one is suspended, and in the moment in which it wakes;
 //
-// that time never stands still, that no state is without a way out, and that on every way on, with or without
-// further faults, the slot gets a proper owner: within as many moments as the table says.
+// that time never stands still, that no state is without a way out, and that on every way on, with
+// or without further faults, the slot gets a proper owner: within as many moments as the table
+// says.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range tinyWorlds {
@@ -156,8 +157,8 @@ func TestExploreBreaches(t *testing.T) {
 	}
 }
 
-// TestExploreOrder shows that nothing is left out because a host handles at once what reaches it: the worlds are
-// in the same states whenever a moment ends.
+// TestExploreOrder shows that nothing is left out because a host handles at once what reaches it:
+// the worlds are in the same states whenever a moment ends.
 func TestExploreOrder(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -213,8 +214,8 @@ func momentEnds(start *tiny) map[string]bool {
 	return ends
 }
 
-// TestExploreKnowsEveryField fails when the machine gets another field: clone must copy it if a step changes it
-// in place, and machine or slot must write what can make a difference later.
+// TestExploreKnowsEveryField fails when the machine gets another field: clone must copy it if a
+// step changes it in place, and machine or slot must write what can make a difference later.
 func TestExploreKnowsEveryField(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -6,12 +6,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// mostKept returns how many slots can keep their owner in before if finally the instances sids own all slots
-// of groups, each group as even as possible, and all slots as well. The group "" has the slots without a
-// group.
+// mostKept returns how many slots can keep their owner in before if finally the instances sids own
+// all slots of groups, each group as even as possible, and all slots as well. The group "" has the
+// slots without a group.
 //
-// It computes a flow of slots from the groups to the instances of maximum value: large values enforce
-// evenness, and a small one rewards a slot that is kept.
+// It computes a flow of slots from the groups to the instances of maximum value: large values
+// enforce evenness, and a small one rewards a slot that is kept.
 func mostKept(groups map[string][]lease.Slot, before map[lease.Slot]string, sids []string) int {
 	const must = 10_000
 	f := flow{nodes: 2 + len(groups) + len(sids)}

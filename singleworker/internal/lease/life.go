@@ -67,15 +67,17 @@ func (m *Machine) livesRead(now Instant, ev LivesRead) {
 	}
 }
 
-// isLifeless reports whether the sign of life of an owner was there, and old, when it was read last.
+// isLifeless reports whether the sign of life of an owner was there, and old, when it was read
+// last.
 func (m *Machine) isLifeless(who Member) bool {
 	l := m.signs[who]
 	return l != nil && l.Exists && l.readMono-l.since > m.silentAfter(who.SID) && !m.peers[who.SID].Opaque
 }
 
-// patience is how long a free slot is left to the instance that is to take it: a sync period, since it may hang; and skipPeriods while it
-// gives signs of life. Then it is only late, as all are when they take thousands of slots at once. Its slots in the hands of others would
-// have to move once more, which would make all later still.
+// patience is how long a free slot is left to the instance that is to take it: a sync period, since
+// it may hang; and skipPeriods while it gives signs of life. Then it is only late, as all are when
+// they take thousands of slots at once. Its slots in the hands of others would have to move once
+// more, which would make all later still.
 func (m *Machine) patience(now Instant, s *slot, sid string) time.Duration {
 	who := m.present(sid)
 	if who.Incarnation == "" || sid == m.cfg.Self.SID || m.full[sid] || now.Mono-s.freeSince <= m.syncPeriod {
@@ -91,7 +93,8 @@ func (m *Machine) patience(now Instant, s *slot, sid string) time.Duration {
 	return m.syncPeriod
 }
 
-// isRecent reports whether a sign of life was so young when it was read that the next one was not late by half of the time between two.
+// isRecent reports whether a sign of life was so young when it was read that the next one was not
+// late by half of the time between two.
 func (m *Machine) isRecent(l *life) bool {
 	return l.Exists && l.readMono-l.since < 3*m.session/(2*beatsPerSession)
 }
@@ -102,7 +105,8 @@ func (m *Machine) idleBeat() time.Duration { return cmp.Or(m.cfg.IdleBeat, time.
 // isLate reports whether a sign of life was so old when it was read that it is to be read again.
 func (m *Machine) isLate(l *life) bool { return l.readMono-l.since >= Length(m.session) }
 
-// lookForLives asks again for the signs of life that were late when they were read, and forgets those of who owns nothing.
+// lookForLives asks again for the signs of life that were late when they were read, and forgets
+// those of who owns nothing.
 func (m *Machine) lookForLives() {
 	if len(m.signs) == 0 {
 		return

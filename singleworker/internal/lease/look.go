@@ -22,8 +22,9 @@ func (m *Machine) lookAll() {
 	}
 }
 
-// lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and decides
-// again while something may be taken or moved: what others are given but do not take passes on with time.
+// lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and
+// decides again while something may be taken or moved: what others are given but do not take passes
+// on with time.
 func (m *Machine) lookAgain(now Instant) {
 	m.look = m.look || !m.even
 	m.looks++
@@ -43,10 +44,10 @@ func (m *Machine) lookAgain(now Instant) {
 	}
 }
 
-// isDue reports whether every periodic look reads s. Most slots have a healthy owner, or none, and reading
-// them would be most of the protocol's cost. A change of their record is noticed by a watch, or by a refused
-// heartbeat if the slot is ours; a hung owner by its sign of life. In any case, a slot is read in the
-// round in which it is taken.
+// isDue reports whether every periodic look reads s. Most slots have a healthy owner, or none, and
+// reading them would be most of the protocol's cost. A change of their record is noticed by a
+// watch, or by a refused heartbeat if the slot is ours; a hung owner by its sign of life. In any
+// case, a slot is read in the round in which it is taken.
 func (m *Machine) isDue(s *slot) bool {
 	owner := s.rec.Owner
 	switch {
@@ -60,18 +61,21 @@ func (m *Machine) isDue(s *slot) bool {
 	return false
 }
 
-// A sample reads a part of the slots, those that have not been read for longest: a fifth, but no more than
-// maxSample. That finds stray heartbeats beside the owner's, and changes of which no watch told.
+// A sample reads a part of the slots, those that have not been read for longest: a fifth, but no
+// more than maxSample. That finds stray heartbeats beside the owner's, and changes of which no
+// watch told.
 const (
 	samples   = 5
 	maxSample = 128
 )
 
-// neighbors is of how many other owners a sample reads the sign of life: the next ones in a ring. So the cost of
-// noticing a hung instance does not grow with the group, and it is noticed even if a neighbor hangs, too.
+// neighbors is of how many other owners a sample reads the sign of life: the next ones in a ring.
+// So the cost of noticing a hung instance does not grow with the group, and it is noticed even if a
+// neighbor hangs, too.
 const neighbors = 2
 
-// sample is the look once per lease. It reads the instances, the signs of life of the neighbors, and a part of all slots.
+// sample is the look once per lease. It reads the instances, the signs of life of the neighbors,
+// and a part of all slots.
 func (m *Machine) sample() {
 	m.look = true
 	slots := slices.Clone(m.sorted())
@@ -97,8 +101,8 @@ func (m *Machine) ring(n int) []Member {
 	return ring[:min(n, len(ring))]
 }
 
-// suspect has the slots of an owner read in the next round: the owner was just found to be silent, or the transaction at has relieved
-// it, as a record shows that is read for the first time.
+// suspect has the slots of an owner read in the next round: the owner was just found to be silent,
+// or the transaction at has relieved it, as a record shows that is read for the first time.
 func (m *Machine) suspect(owner Member, at int64) {
 	if owner != (Member{}) && owner != m.cfg.Self {
 		m.suspects[owner] = max(m.suspects[owner], at)
@@ -108,8 +112,9 @@ func (m *Machine) suspect(owner Member, at int64) {
 	}
 }
 
-// judgeSuspects marks the slots of suspects that were not read in this round, and skips those that were relieved and have taken nothing
-// since. It walks through all slots once, however many readings of the round have shown the same.
+// judgeSuspects marks the slots of suspects that were not read in this round, and skips those that
+// were relieved and have taken nothing since. It walks through all slots once, however many
+// readings of the round have shown the same.
 func (m *Machine) judgeSuspects(now Instant) {
 	if len(m.suspects) == 0 {
 		return

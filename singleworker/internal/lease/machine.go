@@ -28,7 +28,8 @@ type Config struct {
 	// to another instance, or that is free and beyond this instance's share; eight
 	// times that, while the other one gives signs of life.
 	SyncPeriod time.Duration
-	// IdleBeat is how often, at least, the heartbeat of a slot without a run is written; 0 means a minute, and less never.
+	// IdleBeat is how often, at least, the heartbeat of a slot without a run is written; 0 means a
+	// minute, and less never.
 	IdleBeat time.Duration
 	// MaxSlots limits how many slots this instance owns; 0 means no limit.
 	MaxSlots int

@@ -292,7 +292,8 @@ func TestTakeoverFromTheSilent(t *testing.T) {
 	}
 }
 
-// TestTakeoverBySignsOfLife: an owner with an old heartbeat is silent if it gives no sign of life, either.
+// TestTakeoverBySignsOfLife: an owner with an old heartbeat is silent if it gives no sign of life,
+// either.
 func TestTakeoverBySignsOfLife(t *testing.T) {
 	t.Parallel()
 	owned := func(version int32) lease.SlotRead { return record(3, 90, "b", beat("b", version)) }
@@ -372,7 +373,8 @@ func TestPeriodicLook(t *testing.T) {
 	}
 }
 
-// TestDenied: a slot that may not be read holds up nothing, and is asked for once in each periodic look.
+// TestDenied: a slot that may not be read holds up nothing, and is asked for once in each periodic
+// look.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	denied := lease.SlotRead{Slot: s, Outcome: lease.Refused}

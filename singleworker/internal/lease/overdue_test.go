@@ -36,7 +36,8 @@ func relieved(more ...line) []line {
 	}, more...)...)
 }
 
-// seen is the sequence in which "me" joins after c has relieved an instance of s, and gets s from c.
+// seen is the sequence in which "me" joins after c has relieved an instance of s, and gets s from
+// c.
 func seen(relieved string, more ...line) []line {
 	return append([]line{
 		{sec(2), 0, opened, "read s"},
@@ -168,7 +169,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOffersAfterARelief: what is offered to an owner that lives and was relieved, by this instance or before it joined.
+// TestOffersAfterARelief: what is offered to an owner that lives and was relieved, by this instance
+// or before it joined.
 func TestOffersAfterARelief(t *testing.T) {
 	t.Parallel()
 	// long is relieved, of an owner whose session lasts a minute.
@@ -271,8 +273,9 @@ func (c *company) deputies(t *testing.T, slot lease.Slot, sids ...string) []stri
 	return order
 }
 
-// TestOwnerRelievedAgain: an owner that has to be relieved again, soon after it has got its share back, gets nothing for
-// twice as long each time, up to a bound. One that was well for as long is treated like any other.
+// TestOwnerRelievedAgain: an owner that has to be relieved again, soon after it has got its share
+// back, gets nothing for twice as long each time, up to a bound. One that was well for as long is
+// treated like any other.
 func TestOwnerRelievedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCompany(12)
@@ -309,8 +312,8 @@ func TestOwnerRelievedAgain(t *testing.T) {
 	check(sec(80))
 }
 
-// TestDeputies: every other instance that can take a slot is a deputy of it, and all agree on their order, which
-// differs from slot to slot.
+// TestDeputies: every other instance that can take a slot is a deputy of it, and all agree on their
+// order, which differs from slot to slot.
 func TestDeputies(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -420,8 +423,9 @@ func TestNoDeputy(t *testing.T) {
 	}
 }
 
-// TestRelievedOwner: an owner that was relieved of its slots and lives gets none back for eight sync periods,
-// neither from the instance that took them nor from those that saw it; then it gets its share, once.
+// TestRelievedOwner: an owner that was relieved of its slots and lives gets none back for eight
+// sync periods, neither from the instance that took them nor from those that saw it; then it gets
+// its share, once.
 func TestRelievedOwner(t *testing.T) {
 	t.Parallel()
 	c := newCompany(12)
@@ -459,8 +463,9 @@ func TestRelievedOwner(t *testing.T) {
 	}
 }
 
-// TestJoinAfterARelief: an instance that joins when another one has been relieved counts on it as little as those that have seen it; and
-// as much, when that one has taken slots since, although some records still say that it was relieved.
+// TestJoinAfterARelief: an instance that joins when another one has been relieved counts on it as
+// little as those that have seen it; and as much, when that one has taken slots since, although
+// some records still say that it was relieved.
 func TestJoinAfterARelief(t *testing.T) {
 	t.Parallel()
 	c := newCompany(12)
@@ -501,7 +506,8 @@ func TestJoinAfterARelief(t *testing.T) {
 	}
 }
 
-// TestDeputiesHearOfARelief: who was relieved is nobody's deputy, so what Deputy says may have changed.
+// TestDeputiesHearOfARelief: who was relieved is nobody's deputy, so what Deputy says may have
+// changed.
 func TestDeputiesHearOfARelief(t *testing.T) {
 	t.Parallel()
 	m := lease.New(lease.Config{Self: me, SyncPeriod: sec(10)})

@@ -178,19 +178,20 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 
 func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
 
-// silentAfter is how long an instance may go without a heartbeat before it counts as silent. Its lease
-// is a fraction of that instance's session timeout, which may be longer than ours.
+// silentAfter is how long an instance may go without a heartbeat before it counts as silent. Its
+// lease is a fraction of that instance's session timeout, which may be longer than ours.
 func (m *Machine) silentAfter(sid string) time.Duration {
 	return stale(max(m.session, m.peers[sid].Session))
 }
 
-// idleBeats is of how many slots without a run, at least, each round of heartbeats writes one: so those of a small group are as
-// recent as the sample has them.
+// idleBeats is of how many slots without a run, at least, each round of heartbeats writes one: so
+// those of a small group are as recent as the sample has them.
 const idleBeats = 4
 
-// sendBeats sends the sign of life when it is due, and heartbeats: for each slot with a run, which needs its lease, or of which it
-// is not known yet whether it is ours; and for some of the others, in turn, so that each has one every IdleBeat. These have no
-// lease in between, and need none: the claim of their next run is a heartbeat.
+// sendBeats sends the sign of life when it is due, and heartbeats: for each slot with a run, which
+// needs its lease, or of which it is not known yet whether it is ours; and for some of the others,
+// in turn, so that each has one every IdleBeat. These have no lease in between, and need none: the
+// claim of their next run is a heartbeat.
 func (m *Machine) sendBeats(now Instant) {
 	if m.held && m.reads == 0 { // once for all slots that were read together
 		m.nextBeat, m.held = now.Mono, false
@@ -358,8 +359,9 @@ func (m *Machine) releaseDone(ev ReleaseDone) {
 	}
 }
 
-// slotsPerStep is how many slots a drain may look at for each event since the one before: when thousands of runs end at a moment,
-// the first lets those go that have ended, and the next round the others.
+// slotsPerStep is how many slots a drain may look at for each event since the one before: when
+// thousands of runs end at a moment, the first lets those go that have ended, and the next round
+// the others.
 const slotsPerStep = 64
 
 func (m *Machine) setBusy(now Instant, ev Busy) {

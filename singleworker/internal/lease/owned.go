@@ -1,7 +1,7 @@
 package lease
 
-// Owned counts the slots whose record names this incarnation, as far as this
-// instance knows, including those that are being taken or may have been taken, but not those that are bound to it.
+// Owned counts the slots whose record names this incarnation, as far as this instance knows,
+// including those that are being taken or may have been taken, but not those that are bound to it.
 func (m *Machine) Owned() int {
 	if !m.counted {
 		m.owned, m.counted = 0, true
@@ -13,8 +13,8 @@ func (m *Machine) Owned() int {
 	return m.owned
 }
 
-// count adds s to Owned, or takes it from there, so that what asks for one slot after the other walks through all once. During a step
-// the slot that it changes is not among them.
+// count adds s to Owned, or takes it from there, so that what asks for one slot after the other
+// walks through all once. During a step the slot that it changes is not among them.
 func (m *Machine) count(s *slot, times int) {
 	if s != nil && s.isOwned() {
 		m.owned += times * s.counts()

@@ -53,8 +53,8 @@ func (m *Machine) hear(now Instant, zxid int64) {
 	}
 }
 
-// beatTimes holds times by instance. Nearly every slot has one heartbeat, its owner's, and there are thousands of
-// slots: only a second one costs an allocation.
+// beatTimes holds times by instance. Nearly every slot has one heartbeat, its owner's, and there
+// are thousands of slots: only a second one costs an allocation.
 type beatTimes struct {
 	sid   string
 	at    time.Duration

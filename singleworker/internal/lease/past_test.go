@@ -43,8 +43,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestPastNeverOverestimatesAge: whatever is heard in any order, no transaction counts as older than the
-// first moment at which it or a later one was heard of, and the memory is bounded.
+// TestPastNeverOverestimatesAge: whatever is heard in any order, no transaction counts as older
+// than the first moment at which it or a later one was heard of, and the memory is bounded.
 func TestPastNeverOverestimatesAge(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -78,8 +78,8 @@ func TestPastNeverOverestimatesAge(t *testing.T) {
 	}
 }
 
-// TestRecoveredOwnerIsNotFree: a slot whose owner was silent but has recovered does not count as having been
-// free.
+// TestRecoveredOwnerIsNotFree: a slot whose owner was silent but has recovered does not count as
+// having been free.
 func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Self: Member{"me", "me1"}})
@@ -102,7 +102,8 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	looks(20*time.Second, 8*time.Second, true, 20*time.Second)
 }
 
-// TestObserveAllocatesNothing is not parallel, to count its own allocations only: there are thousands of slots, and nearly all have one heartbeat.
+// TestObserveAllocatesNothing is not parallel, to count its own allocations only: there are
+// thousands of slots, and nearly all have one heartbeat.
 func TestObserveAllocatesNothing(t *testing.T) {
 	m := New(Config{Self: Member{"me", "me1"}})
 	m.session = 4 * time.Second

@@ -50,7 +50,8 @@ func (m *Machine) shed() {
 	}
 }
 
-// evict has the run of a slot of ours ended that is to move, once, if the run does not end by itself. It reports whether that is so.
+// evict has the run of a slot of ours ended that is to move, once, if the run does not end by
+// itself. It reports whether that is so.
 func (m *Machine) evict(s *slot) bool {
 	if !s.isOurs() || !s.busy || !s.always {
 		return false
@@ -157,17 +158,19 @@ func (m *Machine) lives(who Member) bool {
 	return live && (p.Opaque || p.Incarnation == who.Incarnation)
 }
 
-// isSilent is rule (b): the heartbeat of sid was too old when it was read. How long that takes is not
-// known of an instance whose record cannot be read.
+// isSilent is rule (b): the heartbeat of sid was too old when it was read. How long that takes is
+// not known of an instance whose record cannot be read.
 func (m *Machine) isSilent(s *slot, sid string) bool {
 	since, seen := s.beatSince.of(sid)
 	age := s.readMono - since
-	// Of nearly all slots, the first comparison decides: silentAfter is no less, but has to look at the peer.
+	// Of nearly all slots, the first comparison decides: silentAfter is no less, but has to look at
+	// the peer.
 	return seen && age > stale(m.session) && !m.peers[sid].Opaque && age > m.silentAfter(sid)
 }
 
-// hangs is rule (b) for an owner. Its heartbeat may be old because the slot has no run, so the owner's sign of life tells, too. That was
-// read in this round: otherwise an owner that is back would lose its idle slots.
+// hangs is rule (b) for an owner. Its heartbeat may be old because the slot has no run, so the
+// owner's sign of life tells, too. That was read in this round: otherwise an owner that is back
+// would lose its idle slots.
 func (m *Machine) hangs(s *slot) bool {
 	owner := s.rec.Owner
 	if !m.isSilent(s, owner.SID) || !m.lives(owner) {
@@ -196,18 +199,20 @@ func (m *Machine) livingOwner(s *slot) Member {
 // present is the incarnation of an instance whose ephemeral node exists.
 func (m *Machine) present(sid string) Member { return Member{sid, m.peers[sid].Incarnation} }
 
-// skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late that it was
-// relieved of a slot, gets no further offers. Otherwise an instance that hangs while its session is alive
-// would be offered slots forever, each of which would be unowned for a sync
-// period. If it has died, these are over when its session is, at the latest: see skipFor. Each instance decides this for itself and respects the offers of others. An instance that has to be relieved
-// again soon after that time gets none for twice as long, up to maxSkip times: otherwise the jobs of one that is always
-// late would go to and fro.
+// skipPeriods is for how many sync periods an instance that ignored an offer, or claimed so late
+// that it was relieved of a slot, gets no further offers. Otherwise an instance that hangs while
+// its session is alive would be offered slots forever, each of which would be unowned for a sync
+// period. If it has died, these are over when its session is, at the latest: see skipFor. Each
+// instance decides this for itself and respects the offers of others. An instance that has to be
+// relieved again soon after that time gets none for twice as long, up to maxSkip times: otherwise
+// the jobs of one that is always late would go to and fro.
 const (
 	skipPeriods = 8
 	maxSkip     = 4
 )
 
-// skipped is the period during which an instance is not offered slots. It is remembered for as long again.
+// skipped is the period during which an instance is not offered slots. It is remembered for as long
+// again.
 type skipped struct {
 	until time.Duration // Mono
 	lasts time.Duration
@@ -237,8 +242,9 @@ func (m *Machine) offerEnded(now Instant, s *slot, rec Record) {
 	}
 }
 
-// skipFor is how long an instance is skipped at first. A session lasts two server ticks or more and may end one tick late, so that of a
-// dead instance is over by then. One that outlasts skipPeriods would have it offered slots once more.
+// skipFor is how long an instance is skipped at first. A session lasts two server ticks or more and
+// may end one tick late, so that of a dead instance is over by then. One that outlasts skipPeriods
+// would have it offered slots once more.
 func (m *Machine) skipFor(sid string) time.Duration {
 	return max(skipPeriods*m.syncPeriod, m.silentAfter(sid))
 }

@@ -441,8 +441,9 @@ func TestHungPeer(t *testing.T) {
 	}
 }
 
-// TestSlotsOnOfferWillBeGiven: an instance that has not taken yet what it was offered will give from it as the others do, who therefore
-// give no more than their part. In a group that starts under load each of them gave enough for all.
+// TestSlotsOnOfferWillBeGiven: an instance that has not taken yet what it was offered will give
+// from it as the others do, who therefore give no more than their part. In a group that starts
+// under load each of them gave enough for all.
 func TestSlotsOnOfferWillBeGiven(t *testing.T) {
 	t.Parallel()
 	c := newCompany(12)
@@ -462,8 +463,9 @@ func TestSlotsOnOfferWillBeGiven(t *testing.T) {
 	}
 }
 
-// TestOfferThatStood: an instance is offered nothing more when it has left an offer standing for half a sync period, also if two
-// changes followed at once, and who made the first of them is not known.
+// TestOfferThatStood: an instance is offered nothing more when it has left an offer standing for
+// half a sync period, also if two changes followed at once, and who made the first of them is not
+// known.
 func TestOfferThatStood(t *testing.T) {
 	t.Parallel()
 	back := func(stood float64, released string) script {

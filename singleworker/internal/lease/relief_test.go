@@ -6,7 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// overdueLoop tells random instances that a run of a slot is overdue, rightly or not, until the end of the noise.
+// overdueLoop tells random instances that a run of a slot is overdue, rightly or not, until the end
+// of the noise.
 func (w *world) overdueLoop() {
 	if w.quiet {
 		return
@@ -195,7 +196,8 @@ func (i *instance) begin(slot lease.Slot, r *handling) {
 	w.after(lasts, func() { i.receive(func() { i.end(slot, r) }) })
 }
 
-// end ends a run and writes its result, until that is known to have been written, or to come too late.
+// end ends a run and writes its result, until that is known to have been written, or to come too
+// late.
 func (i *instance) end(slot lease.Slot, r *handling) {
 	if !r.ended && i.busy[slot] {
 		i.setBusy(slot, false)
@@ -254,7 +256,8 @@ func (i *instance) decides() {
 	}
 }
 
-// checkOffer checks property 10, as long as the record of the relief stands and the session in which that happened lives.
+// checkOffer checks property 10, as long as the record of the relief stands and the session in
+// which that happened lives.
 func (i *instance) checkOffer(a lease.Release) {
 	z := i.w.zk
 	for slot, t := range i.told {

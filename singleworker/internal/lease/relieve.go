@@ -2,9 +2,9 @@ package lease
 
 import "github.com/swjobs/singleworker/singleworker/internal/preference"
 
-// Deputy says how many other instances are to relieve the slot's owner before this one if it does not claim
-// a run that is due. They come in an order that differs from slot to slot. is is false if this instance may
-// not: it has the slot, nobody has, or it cannot take it.
+// Deputy says how many other instances are to relieve the slot's owner before this one if it does
+// not claim a run that is due. They come in an order that differs from slot to slot. is is false if
+// this instance may not: it has the slot, nobody has, or it cannot take it.
 func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 	s := m.slots[id]
 	if s == nil || s.bound || s.isOwned() || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
@@ -42,9 +42,10 @@ func (m *Machine) Offered(id Slot) bool {
 	return s != nil && s.rec.Offer == m.cfg.Self.SID
 }
 
-// relieve takes an overdue slot from its owner; see rule (c). It starts no round, which costs much in a large group
-// that is late anyway: the request itself reads what it rests on. A slot that is being read is taken when it was: once a deputy has
-// relieved an owner, the others read all of its slots, some of which they are about to relieve themselves.
+// relieve takes an overdue slot from its owner; see rule (c). It starts no round, which costs much
+// in a large group that is late anyway: the request itself reads what it rests on. A slot that is
+// being read is taken when it was: once a deputy has relieved an owner, the others read all of its
+// slots, some of which they are about to relieve themselves.
 func (m *Machine) relieve(s *slot) {
 	if s != nil && s.op == reading && !s.opVoid {
 		s.late = true

@@ -92,7 +92,8 @@ func (o *others) want(at time.Duration, want string) {
 	}
 }
 
-// TestSample: the signs of life of the neighbors and a fifth of the slots are read per lease, in turn.
+// TestSample: the signs of life of the neighbors and a fifth of the slots are read per lease, in
+// turn.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
@@ -106,8 +107,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSilenceReadsAll: if a reading of an owner's sign of life shows, by the zxids of other transactions, that it gives none, all
-// its slots are read.
+// TestSilenceReadsAll: if a reading of an owner's sign of life shows, by the zxids of other
+// transactions, that it gives none, all its slots are read.
 func TestSilenceReadsAll(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)
@@ -122,8 +123,8 @@ func TestSilenceReadsAll(t *testing.T) {
 	o.want(sec(10), "lives b") // its slots have just been read
 }
 
-// TestOldHeartbeatOfTheLiving: an owner that gives signs of life keeps a slot however old the heartbeat is, and nothing else of it is
-// read.
+// TestOldHeartbeatOfTheLiving: an owner that gives signs of life keeps a slot however old the
+// heartbeat is, and nothing else of it is read.
 func TestOldHeartbeatOfTheLiving(t *testing.T) {
 	t.Parallel()
 	o := watchOthers(t)

@@ -178,7 +178,8 @@ func relieving(sid string, read lease.SlotRead) lease.SlotRead {
 
 func beat(sid string, version int32) lease.Beat { return lease.Beat{SID: sid, Version: version} }
 
-// gave answers ReadLives: the sign of life of an instance was written by a transaction; 0 means that it does not exist.
+// gave answers ReadLives: the sign of life of an instance was written by a transaction; 0 means
+// that it does not exist.
 func gave(sid string, zxid int64) lease.LivesRead {
 	who := lease.Member{SID: sid, Incarnation: sid + "1"}
 	return lease.LivesRead{Outcome: lease.Done, Lives: map[lease.Member]lease.Life{who: {Exists: zxid > 0, Mzxid: zxid}}}

@@ -316,9 +316,9 @@ func (z *server) signAt(who lease.Member, view int64) lease.Life {
 	return lease.Life{}
 }
 
-// finish writes the result of a run that was claimed under the token. It needs no ownership, but it is never written into
-// the record of another life of the job: an owner checks its heartbeat node, and one that no longer owns the slot has a
-// node below the tick node when it reads the record.
+// finish writes the result of a run that was claimed under the token. It needs no ownership, but it
+// is never written into the record of another life of the job: an owner checks its heartbeat node,
+// and one that no longer owns the slot has a node below the tick node when it reads the record.
 func (z *server) finish(slot lease.Slot, token int64, tickVersion int32) lease.Outcome {
 	z.zxid++
 	j := z.jobs[slot]
@@ -330,7 +330,8 @@ func (z *server) finish(slot lease.Slot, token int64, tickVersion int32) lease.O
 	return lease.Done
 }
 
-// isRelieved reports whether the slot was taken by rule (c) after one transaction, and no later than another one.
+// isRelieved reports whether the slot was taken by rule (c) after one transaction, and no later
+// than another one.
 func (j *job) isRelieved(after, until int64) bool {
 	return slices.ContainsFunc(j.reliefs, func(at int64) bool { return after < at && at <= until })
 }

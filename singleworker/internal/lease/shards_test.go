@@ -36,7 +36,8 @@ func (c *company) shards() map[string][]lease.Slot {
 	return out
 }
 
-// gains are positive if a move of slot makes its group and all slots more even, and zero if as even.
+// gains are positive if a move of slot makes its group and all slots more even, and zero if as
+// even.
 func (g *randomGroup) gains(slot lease.Slot, from, to string, held map[lease.Slot]string) (group, all int) {
 	gain := func(slots []lease.Slot) int {
 		gives, takes := 0, 0
@@ -54,8 +55,8 @@ func (g *randomGroup) gains(slot lease.Slot, from, to string, held map[lease.Slo
 	return group, gain(g.names)
 }
 
-// checkOffer checks that an offered slot makes its group more even, or keeps it as even and makes all slots
-// more even, as far as the giver knows.
+// checkOffer checks that an offered slot makes its group more even, or keeps it as even and makes
+// all slots more even, as far as the giver knows.
 func (g *randomGroup) checkOffer(slot lease.Slot, from, to string) {
 	g.offered[slot]++
 	if group, all := g.gains(slot, from, to, g.seen[from]); group < 0 || group == 0 && all <= 0 {
@@ -98,9 +99,9 @@ func (c *company) open() []string {
 	return slices.DeleteFunc(slices.Clone(c.sids), func(sid string) bool { return c.peers[sid].Closed })
 }
 
-// checkLeast checks, if nothing prevents evenness, that no slot moved twice, and that hardly more owned slots
-// than needed changed owner: at most one more after a join or drain, and one more for each other instance
-// after a death.
+// checkLeast checks, if nothing prevents evenness, that no slot moved twice, and that hardly more
+// owned slots than needed changed owner: at most one more after a join or drain, and one more for
+// each other instance after a death.
 func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, moves int) {
 	if !g.isPlain() || len(g.open()) == 0 || len(owners) == 0 {
 		return
@@ -119,8 +120,8 @@ func (g *randomGroup) checkLeast(what string, owners map[lease.Slot]string, move
 	}
 }
 
-// TestSettling: instances that already own all slots in a random distribution balance them with at most three
-// more moves than needed, each an improvement.
+// TestSettling: instances that already own all slots in a random distribution balance them with at
+// most three more moves than needed, each an improvement.
 func TestSettling(t *testing.T) {
 	t.Parallel()
 	simkit.Test(t, groups, playing(func(g *randomGroup) {
@@ -152,8 +153,8 @@ func (g *randomGroup) mixUp(weighted bool) {
 	}
 }
 
-// TestMassAdoption: instances start at once with all slots free. All slots are taken at once, and at most two
-// moves per instance balance them.
+// TestMassAdoption: instances start at once with all slots free. All slots are taken at once, and
+// at most two moves per instance balance them.
 func TestMassAdoption(t *testing.T) {
 	t.Parallel()
 	simkit.Test(t, groups, playing(func(g *randomGroup) {

@@ -158,7 +158,8 @@ func (c *company) ownAll(sid, slots string) {
 	}
 }
 
-// spread returns how many shards of each job each instance owns, and how many slots without a group.
+// spread returns how many shards of each job each instance owns, and how many slots without a
+// group.
 func (c *company) spread() string {
 	var out strings.Builder
 	free := len(c.names)
@@ -189,8 +190,8 @@ func (c *company) spread() string {
 	return strings.ReplaceAll(out.String(), ":;", ": ;") + fmt.Sprintf("free %d", free)
 }
 
-// TestShardedAvalanche: five of six instances with shards die at once, and the last one takes slots of every
-// job, up to its limit.
+// TestShardedAvalanche: five of six instances with shards die at once, and the last one takes slots
+// of every job, up to its limit.
 func TestShardedAvalanche(t *testing.T) {
 	t.Parallel()
 	c := newCompany(60)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// The slots of a silent owner are looked for once, after the last reading of the round: with tens of thousands of slots, a walk
-// through all of them for each reading would hold the loop for seconds.
+// The slots of a silent owner are looked for once, after the last reading of the round: with tens
+// of thousands of slots, a walk through all of them for each reading would hold the loop for
+// seconds.
 func TestSuspectsAreLookedForOncePerRound(t *testing.T) {
 	t.Parallel()
 	const slots, read = 100, 10

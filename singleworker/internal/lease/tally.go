@@ -35,7 +35,8 @@ type tally struct {
 	// instance with the largest weight.
 	groups map[string][]int
 	able   map[able]*takers
-	// holders are the instances that own the slots or will, in the order of Machine.sorted: -1 if none that is counted does.
+	// holders are the instances that own the slots or will, in the order of Machine.sorted: -1 if none
+	// that is counted does.
 	holders []int
 }
 

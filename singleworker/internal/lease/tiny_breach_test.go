@@ -2,8 +2,9 @@ package lease
 
 import "time"
 
-// breach is a rule of the protocol that is left out, which the exploration must notice: a check in one of its
-// transactions, one of its durations, or something that those who carry it out must observe.
+// breach is a rule of the protocol that is left out, which the exploration must notice: a check in
+// one of its transactions, one of its durations, or something that those who carry it out must
+// observe.
 type breach int
 
 const (

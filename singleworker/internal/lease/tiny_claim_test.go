@@ -18,7 +18,8 @@ const (
 	ends             // writes the result of a run; the instance that has run it may, without owning the slot
 )
 
-// claimTick is a request to claim the tick after the last one that the host knows, or another one about the tick record.
+// claimTick is a request to claim the tick after the last one that the host knows, or another one
+// about the tick record.
 type claimTick struct {
 	kind    claimKind
 	token   int64
@@ -85,8 +86,8 @@ func (w *tiny) sendClaim(k int, kind claimKind) {
 	})
 }
 
-// claimDone is what a host makes of an answer. Its run begins when it knows that its claim was applied: from the answer,
-// or because it has read the record again.
+// claimDone is what a host makes of an answer. Its run begins when it knows that its claim was
+// applied: from the answer, or because it has read the record again.
 func (w *tiny) claimDone(k int, ev claimDone) {
 	h := &w.hosts[k]
 	if ev.kind == claims {
@@ -120,8 +121,8 @@ func (w *tiny) checkRuns(k int) {
 	}
 }
 
-// cancelRun ends a host's run when its lease has ended. After a leap of the clock that may take until ZooKeeper has answered, but no
-// longer than a moment.
+// cancelRun ends a host's run when its lease has ended. After a leap of the clock that may take
+// until ZooKeeper has answered, but no longer than a moment.
 func (w *tiny) cancelRun(k int) {
 	h := &w.hosts[k]
 	over := !w.valid(k) && !h.asleep && !h.asking && w.set.breach != keepsRuns

@@ -27,9 +27,9 @@ func (m *Machine) clone() *Machine {
 	return &then
 }
 
-// A scribe writes the key of a state. Only what can make a difference later is in it: times as what is left
-// or how long ago, up to where it no longer matters; numbers that are only compared, as their ranks. It goes
-// through the state twice: first to collect those numbers.
+// A scribe writes the key of a state. Only what can make a difference later is in it: times as what
+// is left or how long ago, up to where it no longer matters; numbers that are only compared, as
+// their ranks. It goes through the state twice: first to collect those numbers.
 type scribe struct {
 	w       *tiny
 	ranking bool
@@ -52,8 +52,8 @@ func (r ranks) of(n int64) int64 {
 	return int64(k)
 }
 
-// near makes no difference between distances of two and more: versions of a heartbeat grow by one, and start
-// at 0 again, so small ones may come together.
+// near makes no difference between distances of two and more: versions of a heartbeat grow by one,
+// and start at 0 again, so small ones may come together.
 func (r ranks) near(n int64) int64 {
 	rank, last := int64(0), int64(0)
 	for _, v := range r {
@@ -427,14 +427,16 @@ func (s *scribe) peers(peers map[string]Peer) {
 	}
 }
 
-// awaited reports whether a machine waits for the answer to a reading of the group: it ignores others.
+// awaited reports whether a machine waits for the answer to a reading of the group: it ignores
+// others.
 func (s *scribe) awaited(k, asked int) bool {
 	m := s.w.hosts[k].machine
 	return m.phase == readingGroup && m.groupAsked == asked
 }
 
-// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so nobody is
-// full. What Opened sets again makes no difference before it, and from whom a slot was taken is only reported.
+// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so
+// nobody is full. What Opened sets again makes no difference before it, and from whom a slot was
+// taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
 	s.flag(m.connected, m.draining, m.held, m.heldUp, m.even, m.peers != nil)
@@ -472,8 +474,8 @@ func (s *scribe) machine(k int) {
 	s.slot(k, m.slots[theJob])
 }
 
-// moments leaves out those that no reading can ask for: they are asked for the first one at or after a
-// heartbeat that is there or on its way. The last one tells what may be added.
+// moments leaves out those that no reading can ask for: they are asked for the first one at or
+// after a heartbeat that is there or on its way. The last one tells what may be added.
 func (s *scribe) moments(k int, all []moment) {
 	now, limit, oldest := s.w.instant(k), s.longAgo(k), s.w.zxid
 	look := func(r Record) {

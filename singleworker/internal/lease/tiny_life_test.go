@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// sign writes what a machine knows of a sign of life. When it was written matters as long as another reading may find it unchanged.
+// sign writes what a machine knows of a sign of life. When it was written matters as long as
+// another reading may find it unchanged.
 func (s *scribe) sign(k int, who Member, l *life) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
 	s.flag(m.isLifeless(who), l.doubted == m.looks, m.isLate(l), m.isRecent(l), m.phase != resting && l.readAt < m.roundAt)

@@ -39,12 +39,13 @@ const (
 	overdue
 )
 
-// Moves lists what can happen next. Within a moment things happen in any order, except that a host handles at
-// once what has reached it. That leaves out nothing: handling it changes the host alone and adds to the end of
-// its requests, so it commutes with all that the server and the other hosts do; what it does not commute with
-// is time, and the timers and the faults of that host, and those are listed beside it. TestTinyOrder compares with every order.
-// In a prompt world the timers of a host come at once, too, after what has reached it. A moment passes when nothing is left to do
-// in it.
+// Moves lists what can happen next. Within a moment things happen in any order, except that a host
+// handles at once what has reached it. That leaves out nothing: handling it changes the host alone
+// and adds to the end of its requests, so it commutes with all that the server and the other hosts
+// do; what it does not commute with is time, and the timers and the faults of that host, and those
+// are listed beside it. TestTinyOrder compares with every order. In a prompt world the timers of a
+// host come at once, too, after what has reached it. A moment passes when nothing is left to do in
+// it.
 func (w *tiny) Moves() []simkit.Move {
 	moves := make([]simkit.Move, 0, 16)
 	do := func(kind int8, k, arg int) {
@@ -136,7 +137,8 @@ func (w *tiny) duties(k int, do func(kind int8, k, arg int)) {
 	w.timers(k, do)
 }
 
-// joinable reports whether a host can become part of the group: it waits for the node of the process before.
+// joinable reports whether a host can become part of the group: it waits for the node of the
+// process before.
 func (w *tiny) joinable(k int) bool {
 	h := &w.hosts[k]
 	return !h.opened && !slices.ContainsFunc(h.in, isOpened) && (w.nodes[k] == 0 || w.nodes[k] == h.incarnation)
@@ -347,7 +349,8 @@ func (w *tiny) pass() {
 	}
 }
 
-// stillLate are the requests that the server has received and may yet apply: it does so within a moment.
+// stillLate are the requests that the server has received and may yet apply: it does so within a
+// moment.
 func (s *session) stillLate() []wire {
 	if s.silent > 1 {
 		return nil
@@ -378,8 +381,8 @@ func (w *tiny) submitted() Event {
 	return SlotSet{Slot: theJob, Eligible: true, Able: able}
 }
 
-// resubmit deletes the job and submits it again: all versions start over, and nothing is guaranteed of the
-// leases of before.
+// resubmit deletes the job and submits it again: all versions start over, and nothing is guaranteed
+// of the leases of before.
 func (w *tiny) resubmit() {
 	w.left.resubmits--
 	w.logf("the job is deleted and submitted again")

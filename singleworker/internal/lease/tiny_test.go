@@ -17,8 +17,9 @@ type tinySetup struct {
 	sync     int // in moments
 	prompt   bool
 	anyOrder bool
-	// version is that of the owner record at the beginning, as if the slot had been released before. The new job's record has
-	// it too, once it is owned; only takes by rule (c) are looked at then, see wire.read.
+	// version is that of the owner record at the beginning, as if the slot had been released before.
+	// The new job's record has it too, once it is owned; only takes by rule (c) are looked at then,
+	// see wire.read.
 	version int32
 	faults  faults
 	breach  breach
@@ -43,7 +44,8 @@ type faults struct {
 	skips     int8 // not a fault: it records a tick without running it
 }
 
-// Time passes in moments. The machine's durations are multiples of a quarter of a session, so a moment is no longer.
+// Time passes in moments. The machine's durations are multiples of a quarter of a session, so a
+// moment is no longer.
 const oneMoment = time.Second
 
 const leapBy = 2 // moments
@@ -55,16 +57,16 @@ func (s *tinySetup) sessionOf(k int) int {
 	return s.session
 }
 
-// The longest times, in moments, within which a client notices that its connection is broken (it pings thrice a
-// session), connects again, and starts again after a crash.
+// The longest times, in moments, within which a client notices that its connection is broken (it
+// pings thrice a session), connects again, and starts again after a crash.
 func (s *tinySetup) noticeWithin(k int) int8 { return int8(s.sessionOf(k)*2/3) + 1 }
 func (s *tinySetup) outage(k int) int8       { return int8(s.sessionOf(k)) + 2 }
 func (s *tinySetup) startWithin(k int) int8  { return int8(s.sessionOf(k)) + 2 }
 
 const theJob Slot = "job"
 
-// tiny is one state of a tiny world: up to three instances and a server with one slot. What it points to is
-// never changed, so that states share it.
+// tiny is one state of a tiny world: up to three instances and a server with one slot. What it
+// points to is never changed, so that states share it.
 type tiny struct {
 	set  *tinySetup
 	left faults
@@ -76,7 +78,8 @@ type tiny struct {
 	nodes [3]int8     // the incarnation of each host that has an ephemeral node; 0: none
 	lives [3][4]int64 // of each host's incarnations, the transaction that wrote its sign of life last; 0: it does not exist
 	tick  tickNode
-	// proofs are the nodes below the tick node, as nodes; reliefs are the transactions that took the slot by rule (c).
+	// proofs are the nodes below the tick node, as nodes; reliefs are the transactions that took the
+	// slot by rule (c).
 	proofs  [3]int8
 	reliefs []int64
 	hosts   [3]host
@@ -162,7 +165,8 @@ func newTiny(set *tinySetup) *tiny {
 	return w
 }
 
-// newSettled is a world in which all have joined and one owns the slot: the faults are still to come.
+// newSettled is a world in which all have joined and one owns the slot: the faults are still to
+// come.
 func newSettled(set *tinySetup) *tiny {
 	calm := *set
 	calm.faults, calm.breach = faults{}, sound
@@ -222,8 +226,8 @@ func (w *tiny) failf(format string, args ...any) {
 // Failure is the property that is violated.
 func (w *tiny) Failure() string { return w.failure }
 
-// Settled reports whether the slot is owned: by a live instance that neither hangs nor drains, with a valid
-// lease and the only heartbeat.
+// Settled reports whether the slot is owned: by a live instance that neither hangs nor drains, with
+// a valid lease and the only heartbeat.
 func (w *tiny) Settled() bool {
 	for k := range w.set.hosts {
 		if w.rec.Owner == w.member(k) {
@@ -292,7 +296,8 @@ func (w *tiny) step(k int, ev Event) {
 	}
 }
 
-// tellBusy tells a host's machine whether a run of the slot is in progress, or is about to be, in a world in which that matters.
+// tellBusy tells a host's machine whether a run of the slot is in progress, or is about to be, in a
+// world in which that matters.
 func (w *tiny) tellBusy(k int) {
 	h := &w.hosts[k]
 	if !h.up || !w.set.idle {
@@ -331,7 +336,8 @@ func (w *tiny) act(k int, a Action) {
 	case Take:
 		w.sendTake(k, a)
 	case SendBeats:
-		// Nobody looks for the sign of life of an instance that owns nothing, and without one, rule (b) allows more.
+		// Nobody looks for the sign of life of an instance that owns nothing, and without one, rule (b)
+		// allows more.
 		if len(a.Beats) > 0 || h.lease.held {
 			w.send(k, a)
 		}
@@ -340,8 +346,8 @@ func (w *tiny) act(k int, a Action) {
 	}
 }
 
-// isForced reports whether someone has deleted the host's node, or the job that its lease is of, which it does not
-// know yet.
+// isForced reports whether someone has deleted the host's node, or the job that its lease is of,
+// which it does not know yet.
 func (w *tiny) isForced(k int) bool {
 	h := &w.hosts[k]
 	return h.opened && w.nodes[k] != h.incarnation && h.session.alive || h.lease.token < w.born
@@ -366,8 +372,8 @@ func (w *tiny) send(k int, a Action) {
 	h.out = append(slices.Clip(h.out), r)
 }
 
-// checkExclusive checks that nobody else has a valid lease, unless the slot was taken from an idle owner. A
-// second one can only arise with Gained or Renewed.
+// checkExclusive checks that nobody else has a valid lease, unless the slot was taken from an idle
+// owner. A second one can only arise with Gained or Renewed.
 func (w *tiny) checkExclusive(k int) {
 	for other := range w.set.hosts {
 		if other == k || !w.guaranteed(k) || !w.guaranteed(other) || w.set.blind {
@@ -389,14 +395,15 @@ func (w *tiny) checkExclusive(k int) {
 // guaranteed reports whether a host has a valid lease of which the protocol guarantees something.
 func (w *tiny) guaranteed(k int) bool { return w.valid(k) && !w.hosts[k].lease.forced }
 
-// isRelieved reports whether the slot was taken by rule (c) after all that a host's lease dates from, by an owner
-// with the token or one before it.
+// isRelieved reports whether the slot was taken by rule (c) after all that a host's lease dates
+// from, by an owner with the token or one before it.
 func (w *tiny) isRelieved(k int, token int64) bool {
 	return slices.ContainsFunc(w.reliefs, func(at int64) bool { return w.hosts[k].acked < at && at <= token })
 }
 
-// checkToken checks that a lease that can be used belongs to the record that is there. So tokens grow: those
-// of the record do. It may also be that of an owner that was relieved before it knew that it was one.
+// checkToken checks that a lease that can be used belongs to the record that is there. So tokens
+// grow: those of the record do. It may also be that of an owner that was relieved before it knew
+// that it was one.
 func (w *tiny) checkToken(k int) {
 	if l := w.hosts[k].lease; w.guaranteed(k) && l.token != w.rec.Mzxid && !w.isRelieved(k, w.rec.Mzxid) {
 		w.failf("(3) %s gains a lease with token %d, the record has %d", w.name(k), l.token, w.rec.Mzxid)

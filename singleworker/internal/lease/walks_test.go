@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// walks is a machine whose requests are answered at once: the first slots are its own or those of b, which lives.
+// walks is a machine whose requests are answered at once: the first slots are its own or those of
+// b, which lives.
 type walks struct {
 	*Machine
 
@@ -42,7 +43,8 @@ func (w *walks) add(k int, owner string, ev SlotSet) {
 	w.step(ev)
 }
 
-// step applies an event and answers what the machine requests then. What is counted in steps is what a walk counts.
+// step applies an event and answers what the machine requests then. What is counted in steps is
+// what a walk counts.
 func (w *walks) step(events ...Event) {
 	w.t.Helper()
 	for len(events) > 0 {
@@ -80,7 +82,8 @@ func (w *walks) step(events ...Event) {
 	}
 }
 
-// Of many slots that are overdue at a moment, each is taken while there is room, and it is not counted for each how many there are.
+// Of many slots that are overdue at a moment, each is taken while there is room, and it is not
+// counted for each how many there are.
 func TestRoomIsNotCountedForEachSlot(t *testing.T) {
 	t.Parallel()
 	const room = 1500
@@ -162,7 +165,8 @@ func TestEvictedSlotMovesFirst(t *testing.T) {
 	}
 }
 
-// Heartbeats of thousands of slots without a run, some in each period, cost one walk through all of them. Each slot has its turn.
+// Heartbeats of thousands of slots without a run, some in each period, cost one walk through all of
+// them. Each slot has its turn.
 func TestHeartbeatsAreOneWalk(t *testing.T) {
 	t.Parallel()
 	w := newWalks(t, walkSlots, 0, "a", func(int) SlotSet { return SlotSet{Able: []string{"a"}} })

@@ -54,7 +54,8 @@ func (p profile) idleBeat(session time.Duration) time.Duration {
 	return [...]time.Duration{never: -1, turns: 0, always: session / 4}[p.idling]
 }
 
-// keepsLeases reports whether a slot without a run has a valid lease at all times: four slots of an instance get a heartbeat in each round.
+// keepsLeases reports whether a slot without a run has a valid lease at all times: four slots of an
+// instance get a heartbeat in each round.
 func (p profile) keepsLeases() bool { return p.idling == always || p.idling == turns && p.slots <= 4 }
 
 // profile is the random configuration of one run, determined by the seed.
@@ -226,9 +227,10 @@ func (w *world) watchJobs() {
 	w.eachWatcher(func(i *instance) { w.after(w.delay(), i.listJobs) })
 }
 
-// eachWatcher calls f for all that hear of an event. None is lost any more when all slots must be owned: the slots that nobody
-// looks after are found without events, but no slot is read because shares are uneven. So an instance does not find its offer
-// without the event, is skipped, and again, and there would be no bound for evenness.
+// eachWatcher calls f for all that hear of an event. None is lost any more when all slots must be
+// owned: the slots that nobody looks after are found without events, but no slot is read because
+// shares are uneven. So an instance does not find its offer without the event, is skipped, and
+// again, and there would be no bound for evenness.
 func (w *world) eachWatcher(f func(i *instance)) {
 	for _, i := range w.insts {
 		if i.up && (w.heard || w.watchLoss == 0 || !w.percent(w.watchLoss)) {

@@ -23,8 +23,8 @@ type Clock struct {
 	leap    leap // the latest one
 }
 
-// leap is one of the wall clock, ahead by more than maxDrift between two readings: it was set, or the machine was suspended.
-// Which of the two it was, no clock tells.
+// leap is one of the wall clock, ahead by more than maxDrift between two readings: it was set, or
+// the machine was suspended. Which of the two it was, no clock tells.
 type leap struct{ from, to time.Duration } // Elapsed without it, and with it
 
 // reading is what both clocks say has passed since the start.
@@ -71,16 +71,18 @@ func (c *Clock) Now() lease.Instant {
 	return lease.Instant{Mono: now.mono, Elapsed: c.elapsed}
 }
 
-// Leapt returns a channel that is closed when the wall clock leaps the next time: the holder of a lease then asks ZooKeeper whether it still holds.
+// Leapt returns a channel that is closed when the wall clock leaps the next time: the holder of a
+// lease then asks ZooKeeper whether it still holds.
 func (c *Clock) Leapt() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leapt
 }
 
-// Ends is when what is in progress under a lease ends, on Elapsed, if the lease is not renewed: at the end of the lease or, if that
-// comes sooner because of the latest leap alone, which may have been a step of the clock, when ZooKeeper has been asked. Nothing begins
-// after the end of the lease.
+// Ends is when what is in progress under a lease ends, on Elapsed, if the lease is not renewed: at
+// the end of the lease or, if that comes sooner because of the latest leap alone, which may have
+// been a step of the clock, when ZooKeeper has been asked. Nothing begins after the end of the
+// lease.
 func (c *Clock) Ends(until time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

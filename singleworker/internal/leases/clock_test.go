@@ -84,7 +84,8 @@ func TestOnStepIsNotCalledWithoutAStep(t *testing.T) {
 	})
 }
 
-// suspendable returns a clock, and a function that lets the wall clock leap, as it does while a machine is suspended.
+// suspendable returns a clock, and a function that lets the wall clock leap, as it does while a
+// machine is suspended.
 func suspendable() (clock *Clock, leap func(time.Duration)) {
 	clock = NewClock()
 	var leapt atomic.Int64
@@ -165,7 +166,8 @@ func TestFinishedRunsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Timers rest on the clocks as they were, so a step is noticed within a second, also when there is no lease.
+// Timers rest on the clocks as they were, so a step is noticed within a second, also when there is
+// no lease.
 func TestStepIsNoticedWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +191,9 @@ func TestStepIsNoticedWithinASecond(t *testing.T) {
 	})
 }
 
-// After a leap of the clock nothing begins under a lease that is over by it, and runs in progress continue until ZooKeeper is asked: no longer
-// than 250 ms, not beyond the end of the lease by the monotonic clock, and not if the clock leaps again.
+// After a leap of the clock nothing begins under a lease that is over by it, and runs in progress
+// continue until ZooKeeper is asked: no longer than 250 ms, not beyond the end of the lease by the
+// monotonic clock, and not if the clock leaps again.
 func TestLeap(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond

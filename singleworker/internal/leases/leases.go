@@ -7,10 +7,11 @@
 // the contexts of runs are canceled, with the reason as their cause, no later
 // than the lease ends.
 //
-// There is one exception. When the wall clock leaps, the machine was suspended, and the leases are over, or the clock was set,
-// and nothing has happened. The clocks look the same. So leases are over at once, as for what begins, but the
-// runs in progress continue for as long as ZooKeeper is asked, which is at most 250 ms and never beyond the end of the lease by
-// the monotonic clock: if a heartbeat that was sent after the leap is acknowledged meanwhile, nobody has taken the slot.
+// There is one exception. When the wall clock leaps, the machine was suspended, and the leases are
+// over, or the clock was set, and nothing has happened. The clocks look the same. So leases are
+// over at once, as for what begins, but the runs in progress continue for as long as ZooKeeper is
+// asked, which is at most 250 ms and never beyond the end of the lease by the monotonic clock: if a
+// heartbeat that was sent after the leap is acknowledged meanwhile, nobody has taken the slot.
 package leases
 
 import (
@@ -28,18 +29,19 @@ import (
 // owns the slot.
 var ErrLost = errors.New("singleworker: lease lost")
 
-// WatchEvery is how often Watch compares the clocks if no lease ends before. It
-// bounds the delay until a suspension or a set wall clock is noticed. Together with askFor it is a second.
+// WatchEvery is how often Watch compares the clocks if no lease ends before. It bounds the delay
+// until a suspension or a set wall clock is noticed. Together with askFor it is a second.
 const WatchEvery = 750 * time.Millisecond
 
-// askFor is how long runs continue at most when the clock has leapt, until a heartbeat is acknowledged.
+// askFor is how long runs continue at most when the clock has leapt, until a heartbeat is
+// acknowledged.
 const askFor = 250 * time.Millisecond
 
 // Table holds the leases of one instance. Safe for concurrent use.
 type Table struct {
-	// OnStep, if not nil, is called by Watch when the wall clock was set or the
-	// machine was suspended. Timers set for a time of day are wrong then, and ZooKeeper must be asked at once
-	// whether the leases hold.
+	// OnStep, if not nil, is called by Watch when the wall clock was set or the machine was suspended.
+	// Timers set for a time of day are wrong then, and ZooKeeper must be asked at once whether the
+	// leases hold.
 	OnStep func()
 
 	clock *Clock

@@ -38,7 +38,8 @@ type span struct {
 // due are the ticks that a slot has to account for, the oldest span first.
 type due []span
 
-// due works out from a spec what is due after a watermark; ok is false if a schedule cannot be read.
+// due works out from a spec what is due after a watermark; ok is false if a schedule cannot be
+// read.
 func (l *Ledger) due(spec zkrec.Spec, watermark int64) (spans due, ok bool) {
 	begins := max(watermark, spec.ActiveLayout().Since)
 	until := int64(math.MaxInt64)
@@ -101,8 +102,8 @@ func (l *Ledger) judgeBeginning(j *Job) {
 	}
 }
 
-// judgeEnd judges the deletion of a slot's tick record: it goes with its job, or when the layout no longer has the slot,
-// or when the only instance that may own it does not live.
+// judgeEnd judges the deletion of a slot's tick record: it goes with its job, or when the layout no
+// longer has the slot, or when the only instance that may own it does not live.
 func (l *Ledger) judgeEnd(slot string, t *touch) {
 	delete(l.claimed, slot)
 	delete(l.runs, slot)
@@ -120,7 +121,8 @@ func (l *Ledger) judgeEnd(slot string, t *touch) {
 	}
 }
 
-// judgeAccount verifies that a transaction accounts for all ticks up to the new watermark, and each of them once.
+// judgeAccount verifies that a transaction accounts for all ticks up to the new watermark, and each
+// of them once.
 func (l *Ledger) judgeAccount(j *Job, t *touch) {
 	if !t.before.Known.History || !t.before.Known.Spec {
 		l.counts.Unjudged++
@@ -191,8 +193,8 @@ func (l *Ledger) judgeItem(slot string, spans due, i item, pos int64) (int64, bo
 	return i.last, true
 }
 
-// added returns what is new in a history, in its order, and judges the results of runs; ok is false if the rest
-// cannot be judged.
+// added returns what is new in a history, in its order, and judges the results of runs; ok is false
+// if the rest cannot be judged.
 func (l *Ledger) added(j *Job, t *touch) (items []item, ok bool) {
 	if !t.set.history {
 		return nil, l.judgeResult(j, t, nil)
@@ -233,7 +235,8 @@ func (l *Ledger) recorded(slot string, e zkrec.Entry, amended bool) {
 	}
 }
 
-// judgeAmended judges an entry that replaces another: the result of a run that was given up came late.
+// judgeAmended judges an entry that replaces another: the result of a run that was given up came
+// late.
 func (l *Ledger) judgeAmended(slot string, old, e zkrec.Entry) {
 	if old.State != zkrec.RunInterrupted && old.State != zkrec.RunLost || old.Tick != e.Tick || old.Attempt != e.Attempt {
 		l.violatef(Account, slot, "run %s was %s and is %s", e.RunID, old.State, e.State)

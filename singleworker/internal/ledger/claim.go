@@ -99,8 +99,8 @@ func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
 	}
 }
 
-// judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause afterwards is not judged: it may
-// have ended by the claimant's clock alone.
+// judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause
+// afterwards is not judged: it may have ended by the claimant's clock alone.
 func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
 	p := j.Spec.Switch.Paused
 	if !j.Known.Switch || !p.Covers(time.UnixMilli(rec.Tick)) {
@@ -120,8 +120,8 @@ func repeats(rec zkrec.Tick, run zkrec.Run) bool {
 	return rec.Tick == run.Tick && rec.Manual == run.Manual && rec.Attempt == attempt
 }
 
-// judgeOwed verifies that a run that is to be repeated stays on record until it is, or there is a reason to give it up; and
-// that one that was interrupted is to be repeated.
+// judgeOwed verifies that a run that is to be repeated stays on record until it is, or there is a
+// reason to give it up; and that one that was interrupted is to be repeated.
 func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
 	schedule := l.schedule(zone{j.Spec.Job.Schedule, j.Spec.Job.TimeZone})
 	if !j.Known.Spec || schedule == nil || schedule.Always() {
@@ -145,15 +145,17 @@ func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
 	}
 }
 
-// reruns reports whether a policy has an interrupted run repeated. Whether it is too old, or its request was withdrawn, is not judged.
+// reruns reports whether a policy has an interrupted run repeated. Whether it is too old, or its
+// request was withdrawn, is not judged.
 func reruns(policy job.Job, run zkrec.Run) bool {
 	policy = policy.WithDefaults()
 	rerun := run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
 	return rerun && policy.MisfireGrace == 0 && run.Manual == ""
 }
 
-// judgeRequest judges the deletion of a request: its owner deletes it when its run has ended and is not repeated, or with the
-// slot, or when the job always runs, of which no run can be asked for. An operator may withdraw it.
+// judgeRequest judges the deletion of a request: its owner deletes it when its run has ended and is
+// not repeated, or with the slot, or when the job always runs, of which no run can be asked for. An
+// operator may withdraw it.
 func (l *Ledger) judgeRequest(slot, id string) {
 	run := remove(l.runs, slot, id)
 	claimed := remove(l.claimed, slot, id)

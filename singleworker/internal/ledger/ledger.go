@@ -14,27 +14,29 @@ import (
 // Rule is what a group promises of its transactions.
 type Rule string
 
-// The rules. What it takes to judge one, such as a record that was written before the log begins, may be missing; then the
-// transaction is counted as not judged.
+// The rules. What it takes to judge one, such as a record that was written before the log begins,
+// may be missing; then the transaction is counted as not judged.
 const (
 	// Owner: an owner record names only the instance that wrote it. It is taken from another one only
-	// if that incarnation's node is gone, or was gone since its last heartbeat, or that and its sign of life are a session timeout old;
-	// and nobody else ends an ownership before. Of a job that runs on every instance, each owns its own slot alone.
+	// if that incarnation's node is gone, or was gone since its last heartbeat, or that and its sign
+	// of life are a session timeout old; and nobody else ends an ownership before. Of a job that runs
+	// on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
-	// Claim: no tick is claimed twice but by a further attempt at it, after one that
-	// was interrupted or failed; no request is run twice, or dropped; no result replaces another run's claim. What
-	// is to be repeated stays on record until it is, or there is a reason to give it up. No tick is claimed of a pause that lasts
-	// until it is ended, or whose ticks are to be skipped.
+	// Claim: no tick is claimed twice but by a further attempt at it, after one that was interrupted
+	// or failed; no request is run twice, or dropped; no result replaces another run's claim. What is
+	// to be repeated stays on record until it is, or there is a reason to give it up. No tick is
+	// claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token.
 	Claimant Rule = "claimant"
 	// Token: the fencing tokens of a slot's claims never go back.
 	Token Rule = "token"
-	// Account: whatever moves the watermark accounts for all ticks in between, by the schedule that was in effect: each is in
-	// one entry of the history, or claimed. Each claim gets one result, and what is not a tick gets none.
+	// Account: whatever moves the watermark accounts for all ticks in between, by the schedule that
+	// was in effect: each is in one entry of the history, or claimed. Each claim gets one result, and
+	// what is not a tick gets none.
 	Account Rule = "account"
-	// Shards: all shards claim a tick under one layout, which ends when all are done with it; and a tick that is recorded
-	// as complete is.
+	// Shards: all shards claim a tick under one layout, which ends when all are done with it; and a
+	// tick that is recorded as complete is.
 	Shards Rule = "shards"
 )
 
@@ -47,7 +49,8 @@ type Violation struct {
 	Slot string // the job, or shard
 	Txn  *txnlog.Txn
 	Text string
-	// ServerDue: an owner was relieved before a run was due by the true time, but by the group's, as far as it is published, one was.
+	// ServerDue: an owner was relieved before a run was due by the true time, but by the group's, as
+	// far as it is published, one was.
 	ServerDue bool
 }
 
@@ -84,15 +87,16 @@ type Ledger struct {
 
 	model *Model
 	txn   *txnlog.Txn // that is applied
-	// joined says as which instance a session joined; its node may be gone since. Began has the sessions whose
-	// beginning was seen: of another one it is not known what it did before.
+	// joined says as which instance a session joined; its node may be gone since. Began has the
+	// sessions whose beginning was seen: of another one it is not known what it did before.
 	joined map[int64]string
 	began  map[int64]bool
-	// claimed are the requests, by slot and id, of which a run was claimed, while they exist; runs are those
-	// for manual runs.
+	// claimed are the requests, by slot and id, of which a run was claimed, while they exist; runs are
+	// those for manual runs.
 	claimed, runs map[string]map[string]bool
 	latest        map[string]int64 // by job, the latest tick that was claimed
-	// policies are those of the last claims, by slot; stops are the runs that an operator wants to end.
+	// policies are those of the last claims, by slot; stops are the runs that an operator wants to
+	// end.
 	policies  map[string]job.Job
 	stops     map[string]map[string]bool
 	disowned  map[int64]bool // tokens of ownerships that ZooKeeper has lost
@@ -100,7 +104,8 @@ type Ledger struct {
 	whole     bool // nothing before is unknown
 }
 
-// Observer is told what there was to judge; each func may be nil. The simulation compares it with what handlers and hooks saw.
+// Observer is told what there was to judge; each func may be nil. The simulation compares it with
+// what handlers and hooks saw.
 type Observer struct {
 	Claimed  func(txn *txnlog.Txn, slot string, record zkrec.Tick, layout zkrec.Layout)
 	Recorded func(txn *txnlog.Txn, slot string, entry zkrec.Entry, amended bool) // how a run ended
@@ -323,8 +328,8 @@ func (l *Ledger) judge(slot string, t *touch) {
 	}
 }
 
-// writer is the instance that made the transaction: "" if that was something else, such as an operator's client. It is not known
-// of a session that began before the log, and has no node in it.
+// writer is the instance that made the transaction: "" if that was something else, such as an
+// operator's client. It is not known of a session that began before the log, and has no node in it.
 func (l *Ledger) writer() (sid string, known bool) {
 	sid, joined := l.joined[l.txn.Session]
 	return sid, joined || l.began[l.txn.Session]
@@ -338,8 +343,8 @@ func (l *Ledger) who() string {
 	return fmt.Sprintf("session %#x, which is no instance's,", l.txn.Session)
 }
 
-// inForce reports whether a slot is one of its job's: not of a job that is gone, or being deleted, and not one that
-// a new layout has retired.
+// inForce reports whether a slot is one of its job's: not of a job that is gone, or being deleted,
+// and not one that a new layout has retired.
 func (l *Ledger) inForce(slot string) bool {
 	job := l.model.Jobs[zkrec.JobOfSlot(slot)]
 	return job != nil && job.Known.Spec && !job.Spec.Canceled && hasSlot(&job.Spec, slot)

@@ -11,7 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// ran has a own the job, run its first tick and then be the owner at second 15, with one heartbeat at 14.
+// ran has a own the job, run its first tick and then be the owner at second 15, with one heartbeat
+// at 14.
 func ran(w *world) {
 	w.own(1, "j", "a")
 	w.record(10, "j", w.claimed("j", 10, "r1"))
@@ -19,7 +20,8 @@ func ran(w *world) {
 	w.beat(14, "j")
 }
 
-// held has a run of j fail that is to be repeated, and returns the claim of a manual run beside that.
+// held has a run of j fail that is to be repeated, and returns the claim of a manual run beside
+// that.
 func held(w *world) zkrec.Tick {
 	w.own(1, "j", "a")
 	w.record(10, "j", w.claimed("j", 10, "r1"))
@@ -30,7 +32,8 @@ func held(w *world) zkrec.Tick {
 	return rec
 }
 
-// notBegun claims a tick of a job that repeats nothing, and returns the record of what was not begun.
+// notBegun claims a tick of a job that repeats nothing, and returns the record of what was not
+// begun.
 func notBegun(w *world) zkrec.Tick {
 	w.submit(0.5, "j", job.Job{Schedule: "*/10 * * * * ?", Interrupted: job.InterruptedSkip, MaxAttempts: 1})
 	w.own(1, "j", "a")
@@ -456,8 +459,8 @@ func TestMiddleOfALog(t *testing.T) {
 	later.wantRules(t, []ledger.Rule{ledger.Claim})
 }
 
-// TestSnapshot: a ledger that begins with a snapshot knows what one that has read all knows. The snapshot
-// shows traces of a transaction that follows it.
+// TestSnapshot: a ledger that begins with a snapshot knows what one that has read all knows. The
+// snapshot shows traces of a transaction that follows it.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

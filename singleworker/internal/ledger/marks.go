@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// judgeMarks verifies that the writes of a history are numbered without a gap, so that who has read it up to one of them finds what came
-// after it, or that it is forgotten.
+// judgeMarks verifies that the writes of a history are numbered without a gap, so that who has read
+// it up to one of them finds what came after it, or that it is forgotten.
 func (l *Ledger) judgeMarks(j *Job, t *touch) {
 	if !t.before.Known.History || !j.Known.History {
 		return

@@ -40,7 +40,8 @@ func (w *world) late() zkrec.Log {
 	return amended
 }
 
-// loses has somebody lose a page of the history, which is repaired with some data, and the owner read it.
+// loses has somebody lose a page of the history, which is repaired with some data, and the owner
+// read it.
 func (w *world) loses(second float64, index int, data []byte) {
 	path := tree.HistoryPage("j", index)
 	w.write(second, operator, set(path, []byte("garbage")))

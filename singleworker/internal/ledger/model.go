@@ -142,8 +142,9 @@ func (m *Model) Return(r txnlog.Return) {
 	}
 }
 
-// Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's, own),
-// and what stands below that. For an instance's node, or an order, the job is "" and the rest its id.
+// Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's,
+// own), and what stands below that. For an instance's node, or an order, the job is "" and the rest
+// its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
 	if !ok {
@@ -323,7 +324,8 @@ func (m *Model) IsSlot(name string) bool {
 	return hasSlot(&j.Spec, name)
 }
 
-// hasSlot reports whether a slot is one of its job's with this spec: of a job that runs on every instance, that of any.
+// hasSlot reports whether a slot is one of its job's with this spec: of a job that runs on every
+// instance, that of any.
 func hasSlot(spec *zkrec.Spec, slot string) bool {
 	if _, _, part := zkrec.SplitInstance(slot); part || spec.Job.Everywhere {
 		return part && spec.Job.Everywhere

@@ -71,8 +71,8 @@ func (l *Ledger) alive(t *touch) string {
 	if taker, known := l.writer(); known {
 		timeout = max(timeout, time.Duration(l.model.Instances[taker].SessionTimeout))
 	}
-	// A slot without a run has a heartbeat once a minute. Whether its owner hangs is told by the sign of life, unless that has come only
-	// just after a long silence, which the taker may have seen.
+	// A slot without a run has a heartbeat once a minute. Whether its owner hangs is told by the sign
+	// of life, unless that has come only just after a long silence, which the taker may have seen.
 	life := l.model.Lives[old.Incarnation]
 	if life.Zxid > last.Zxid && life.Gap < timeout {
 		last, sign = life.Beat, "sign of life"
@@ -89,7 +89,8 @@ func (l *Ledger) alive(t *touch) string {
 		" old, less than the session timeout of " + timeout.String()
 }
 
-// owes says why a slot may not be taken at a time from an owner that may be alive; empty if no run of it was open, and one was due.
+// owes says why a slot may not be taken at a time from an owner that may be alive; empty if no run
+// of it was open, and one was due.
 func (l *Ledger) owes(t *touch, now int64) string {
 	rec := t.before.Tick
 	again := rec.Again()
@@ -118,12 +119,14 @@ func (l *Ledger) owes(t *touch, now int64) string {
 	return ""
 }
 
-// clockLimit is how far the clocks of instances may differ from ZooKeeper's, unless they are configured otherwise.
+// clockLimit is how far the clocks of instances may differ from ZooKeeper's, unless they are
+// configured otherwise.
 const clockLimit = 30 * time.Second
 
-// ahead is by how much the group's time may be ahead of ZooKeeper's for who makes the transaction: if the clocks of all other instances
-// differ from ZooKeeper's by more than the limit, and its own agrees with those of most, ZooKeeper's is the one that is wrong, and
-// they go by theirs. It may not have published how far its clock is off, so that is taken to agree with those that are the
+// ahead is by how much the group's time may be ahead of ZooKeeper's for who makes the transaction:
+// if the clocks of all other instances differ from ZooKeeper's by more than the limit, and its own
+// agrees with those of most, ZooKeeper's is the one that is wrong, and they go by theirs. It may
+// not have published how far its clock is off, so that is taken to agree with those that are the
 // farthest ahead. What another one published until a session timeout ago it may not have read yet.
 func (l *Ledger) ahead() time.Duration {
 	self, _ := l.writer()

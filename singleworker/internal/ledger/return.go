@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Return takes in that a node is again as it was before: ZooKeeper has lost what was written since. Apply then judges by
-// that what it is told next.
+// Return takes in that a node is again as it was before: ZooKeeper has lost what was written since.
+// Apply then judges by that what it is told next.
 func (l *Ledger) Return(r txnlog.Return) {
 	slot, node, rest, _ := l.model.Split(r.Path)
 	l.model.Return(r)

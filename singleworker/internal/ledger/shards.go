@@ -71,7 +71,8 @@ func (l *Ledger) judgeLayoutOf(j *Job, last, rec zkrec.Tick) {
 	l.latest[of] = max(l.latest[of], rec.Tick)
 }
 
-// judgeBegun verifies that BeforeTick has returned nil for a tick that a shard claims which waits for that.
+// judgeBegun verifies that BeforeTick has returned nil for a tick that a shard claims which waits
+// for that.
 func (l *Ledger) judgeBegun(j *Job, rec zkrec.Tick) {
 	first, waits := j.Spec.ActiveLayout().WaitsFor(j.Name)
 	if !waits || !j.Known.Spec {

@@ -118,7 +118,8 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// prepared is a job of two shards, of which the second waits for BeforeTick, and whose first one has claimed its tick at 10.
+// prepared is a job of two shards, of which the second waits for BeforeTick, and whose first one
+// has claimed its tick at 10.
 func prepared(w *world) {
 	w.submit(0, "s", job.Job{Schedule: "*/10 * * * * ?", Shards: 2, BeforeTick: "prepare"})
 	for _, slot := range []string{"s[0]", "s[1]"} {

@@ -1,5 +1,5 @@
-// Package listing keeps the list of a group's jobs short enough to be read. A client reads lists of up to
-// 8 MiB at once; beyond that nobody could list the jobs, or join.
+// Package listing keeps the list of a group's jobs short enough to be read. A client reads lists of
+// up to 8 MiB at once; beyond that nobody could list the jobs, or join.
 package listing
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Max is how long the list of a group's jobs may become, in bytes as they are sent. Warn is half of it.
+// Max is how long the list of a group's jobs may become, in bytes as they are sent. Warn is half of
+// it.
 const (
 	Max  = 7 << 20
 	Warn = Max / 2
@@ -33,17 +34,18 @@ func Length(names []string) int {
 	return n
 }
 
-// Room checks whether there is room for more jobs. The zero value is ready. It is safe for concurrent use,
-// by which more jobs than there is room for may be found to fit; that is what the last MiB is for.
+// Room checks whether there is room for more jobs. The zero value is ready. It is safe for
+// concurrent use, by which more jobs than there is room for may be found to fit; that is what the
+// last MiB is for.
 type Room struct {
 	mu     sync.Mutex
 	length int // of the list when it was read last
 	count  int // of its names
 }
 
-// Check returns ErrFull if the list of root's children would be too long with the further names. It costs one
-// read, and another one of the whole list when that could be so long, by the number of children and the
-// longest names that there may be, and this is not known from an earlier call.
+// Check returns ErrFull if the list of root's children would be too long with the further names. It
+// costs one read, and another one of the whole list when that could be so long, by the number of
+// children and the longest names that there may be, and this is not known from an earlier call.
 func (r *Room) Check(ctx context.Context, conn *zkconn.Conn, root string, names ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

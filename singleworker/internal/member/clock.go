@@ -13,15 +13,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Ticks are judged by the wall clocks of instances, which may be wrong. Each instance compares its clock with ZooKeeper's
-// in the answers to its writes (session.ServerClock), publishes the difference, and is closed while that is
-// certainly larger than the limit. If the clocks of all instances differ from ZooKeeper's, and those of most in the same way,
-// it is ZooKeeper's that is wrong, and these are not closed.
+// Ticks are judged by the wall clocks of instances, which may be wrong. Each instance compares its
+// clock with ZooKeeper's in the answers to its writes (session.ServerClock), publishes the
+// difference, and is closed while that is certainly larger than the limit. If the clocks of all
+// instances differ from ZooKeeper's, and those of most in the same way, it is ZooKeeper's that is
+// wrong, and these are not closed.
 //
-// The group's time is ZooKeeper's or, while that clock is found to be wrong, the time by which most instances go. Whatever asks
-// whether something is due or late asks for it: Now for when to look, and Certain before somebody is told.
+// The group's time is ZooKeeper's or, while that clock is found to be wrong, the time by which most
+// instances go. Whatever asks whether something is due or late asks for it: Now for when to look,
+// and Certain before somebody is told.
 
-// ClockChanged tells that this instance's clock is found to be wrong, or to be right again, and how far it is ahead.
+// ClockChanged tells that this instance's clock is found to be wrong, or to be right again, and how
+// far it is ahead.
 type ClockChanged struct {
 	Wrong  bool
 	Offset offset.Interval
@@ -46,18 +49,21 @@ type Clock struct {
 	leaps     int // of apart
 }
 
-// apart is how far the clocks by which something may be due are ahead of the monotonic one, in milliseconds.
+// apart is how far the clocks by which something may be due are ahead of the monotonic one, in
+// milliseconds.
 type apart struct {
 	wall, group, certain int64
 	known                bool // certain
 }
 
 const (
-	// compareEvery is how many sync periods pass before an instance that writes nothing compares clocks nevertheless.
+	// compareEvery is how many sync periods pass before an instance that writes nothing compares
+	// clocks nevertheless.
 	compareEvery = 60
 	// vague is the bound from which on the offset counts as hardly known: the wall clock was set.
 	vague = time.Second
-	// tellEvery is for how many sync periods, at least, a published offset stays as it is: the others read each one.
+	// tellEvery is for how many sync periods, at least, a published offset stays as it is: the others
+	// read each one.
 	tellEvery = 5
 	// offsetStep is what published offsets are multiples of.
 	offsetStep = 10 * time.Millisecond
@@ -83,7 +89,8 @@ func (c *Clock) ahead() (is offset.Interval, known bool) {
 	return is.Less(c.serverOff), known
 }
 
-// Now is the group's time: this instance's own, unless it is known that the two differ. What is due by it then is due in the group.
+// Now is the group's time: this instance's own, unless it is known that the two differ. What is due
+// by it then is due in the group.
 func (c *Clock) Now() time.Time {
 	now := c.member.loop.Clock.Wall()
 	if is, known := c.ahead(); known && is.Beyond(0) {
@@ -95,8 +102,9 @@ func (c *Clock) Now() time.Time {
 // OfServer is the group's time when it is at by ZooKeeper's clock.
 func (c *Clock) OfServer(at time.Time) time.Time { return at.Add(c.serverOff) }
 
-// Certain is a time that has come in the group, whatever it is exactly, and by the clock of each instance that takes jobs. Nothing is
-// certain while this instance's clock is wrong, or was not compared yet.
+// Certain is a time that has come in the group, whatever it is exactly, and by the clock of each
+// instance that takes jobs. Nothing is certain while this instance's clock is wrong, or was not
+// compared yet.
 func (c *Clock) Certain() (now time.Time, known bool) {
 	is, known := c.ahead()
 	if !known || c.member.closing.wrongClock {
@@ -114,8 +122,9 @@ func (c *Clock) Certain() (now time.Time, known bool) {
 // Changes is how often the instances whose clocks are wrong have changed.
 func (c *Clock) Changes() int { return c.changes }
 
-// Leaps is how often one of the clocks by which something may be due has leapt: the wall clock, Now or Certain. A clock that only
-// goes at another speed than the monotonic one leaps now and then, too.
+// Leaps is how often one of the clocks by which something may be due has leapt: the wall clock, Now
+// or Certain. A clock that only goes at another speed than the monotonic one leaps now and then,
+// too.
 func (c *Clock) Leaps() int {
 	ahead := func(t time.Time) int64 { return t.UnixMilli() - c.member.loop.Now().Milliseconds() }
 	certain, known := c.Certain()
@@ -131,15 +140,17 @@ func (c *Clock) Leaps() int {
 	return c.leaps
 }
 
-// Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is certainly later than the group's
-// time, and than that of this instance's own clock, by more than clocks may differ: ZooKeeper's was wrong then, and does not merely lag
-// behind now. Without a limit, a minute counts.
+// Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is
+// certainly later than the group's time, and than that of this instance's own clock, by more than
+// clocks may differ: ZooKeeper's was wrong then, and does not merely lag behind now. Without a
+// limit, a minute counts.
 func (c *Clock) Ahead(given int64) bool {
 	latest, known := c.Latest()
 	return known && time.UnixMilli(given).After(latest)
 }
 
-// Latest is the time after which Ahead finds times, if that is known: for who has to judge beside the loop.
+// Latest is the time after which Ahead finds times, if that is known: for who has to judge beside
+// the loop.
 func (c *Clock) Latest() (at time.Time, known bool) {
 	limit := c.limit
 	if limit <= 0 {
@@ -149,8 +160,9 @@ func (c *Clock) Latest() (at time.Time, known bool) {
 	return c.member.loop.Clock.Wall().Add(max(0, -is.Low) + limit), known
 }
 
-// Watches reports whether this instance is one of the first few, by a hash, that watch a job whose spec has a schema: of those that read
-// it, or of all if nobody does. Those whose clocks are wrong do not watch.
+// Watches reports whether this instance is one of the first few, by a hash, that watch a job whose
+// spec has a schema: of those that read it, or of all if nobody does. Those whose clocks are wrong
+// do not watch.
 func (c *Clock) Watches(job string, schema, first int) bool {
 	able := c.member.Able()
 	right := func(yield func(string) bool) {
@@ -176,8 +188,8 @@ func (c *Clock) Watches(job string, schema, first int) bool {
 	return rank(c.member.cfg.ID, right, job) < first
 }
 
-// TooEarly reports whether this instance's clock may be so far ahead that a tick must not be accounted for, although
-// it has come by that clock: what is claimed once stays claimed.
+// TooEarly reports whether this instance's clock may be so far ahead that a tick must not be
+// accounted for, although it has come by that clock: what is claimed once stays claimed.
 func (c *Clock) TooEarly(tick time.Time) bool {
 	is, known := c.ahead()
 	if !known || c.limit <= 0 {
@@ -186,7 +198,8 @@ func (c *Clock) TooEarly(tick time.Time) bool {
 	return tick.Sub(c.member.loop.Clock.Wall().Add(-is.High)) > c.limit
 }
 
-// Behind is how far the clock of another instance is behind the group's time, by what it publishes, up to the limit.
+// Behind is how far the clock of another instance is behind the group's time, by what it publishes,
+// up to the limit.
 func (c *Clock) Behind(sid string) time.Duration {
 	of, lives := c.peers[sid]
 	if !lives {
@@ -195,7 +208,8 @@ func (c *Clock) Behind(sid string) time.Duration {
 	return of.Behind(c.serverOff, c.limit)
 }
 
-// Check closes this instance when its clock is wrong, opens it when it is right again, and publishes the offset.
+// Check closes this instance when its clock is wrong, opens it when it is right again, and
+// publishes the offset.
 func (c *Clock) Check() {
 	m := c.member
 	is, known := m.loop.Server.Offset()
@@ -239,7 +253,8 @@ func (c *Clock) Check() {
 	}
 }
 
-// tell has the next sync publish the offset, if it has changed by as much as others care for, and certainly so.
+// tell has the next sync publish the offset, if it has changed by as much as others care for, and
+// certainly so.
 func (c *Clock) tell(is offset.Interval, now bool) {
 	m := c.member
 	off := is.Mid().Round(offsetStep)
@@ -251,8 +266,9 @@ func (c *Clock) tell(is offset.Interval, now bool) {
 	c.told, c.toldBound, c.toldAt = off, max(time.Millisecond, is.Bound().Round(time.Millisecond)), m.loop.Now()
 }
 
-// Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was set; or when that of another instance is
-// found to be wrong, for it may be ZooKeeper's: as long as one instance has not noticed, the others hand over their jobs.
+// Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was
+// set; or when that of another instance is found to be wrong, for it may be ZooKeeper's: as long as
+// one instance has not noticed, the others hand over their jobs.
 func (c *Clock) Sync() {
 	m := c.member
 	is, known := m.loop.Server.Offset()
@@ -266,8 +282,9 @@ func (c *Clock) Sync() {
 	}
 }
 
-// Compare writes something for the sake of the time in the answer: a node that nobody watches, and whose
-// version means nothing. Where an ACL forbids that, it is this instance's own node, which others read again then.
+// Compare writes something for the sake of the time in the answer: a node that nobody watches, and
+// whose version means nothing. Where an ACL forbids that, it is this instance's own node, which
+// others read again then.
 func (c *Clock) Compare() {
 	m := c.member
 	if !m.loop.Joined() || !c.comparing.Begin() {

@@ -35,7 +35,8 @@ func clocked(g *roomtest.Group, ahead time.Duration) (r *roomtest.Rooms, off *at
 	return r, off
 }
 
-// A member that owns nothing notices soon when its wrong clock is right again, although nothing tells that it was set.
+// A member that owns nothing notices soon when its wrong clock is right again, although nothing
+// tells that it was set.
 func TestWrongClockIsComparedOften(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -56,8 +57,8 @@ func TestWrongClockIsComparedOften(t *testing.T) {
 	})
 }
 
-// A member that may create nodes below those of the group, and not change these, compares its clock by its own node. It does so as
-// seldom as others if the clock is right.
+// A member that may create nodes below those of the group, and not change these, compares its clock
+// by its own node. It does so as seldom as others if the clock is right.
 func TestClockIsComparedWithoutRights(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -98,7 +99,8 @@ func TestClockIsComparedWithoutRights(t *testing.T) {
 	}
 }
 
-// A member that owns nothing and whose clock is right writes once in 60 sync periods, and nothing that the others read.
+// A member that owns nothing and whose clock is right writes once in 60 sync periods, and nothing
+// that the others read.
 func TestRightClockIsComparedSeldom(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -139,7 +141,8 @@ func TestOffsetIsPublishedSeldom(t *testing.T) {
 	})
 }
 
-// When ZooKeeper's clock, which was the wrong one, is right again, no turn takes what was found out of one clock for the other's.
+// When ZooKeeper's clock, which was the wrong one, is right again, no turn takes what was found out
+// of one clock for the other's.
 func TestCertainTimeWhileClocksAreSet(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -190,8 +193,8 @@ func set(r *roomtest.Rooms, off *atomic.Int64, ahead time.Duration) {
 	r.Do(func() {})
 }
 
-// A clock that was wrong is right again when it is within the limit by a tenth of that, so that one at the limit does not close and open
-// its instance with each comparison.
+// A clock that was wrong is right again when it is within the limit by a tenth of that, so that one
+// at the limit does not close and open its instance with each comparison.
 func TestClockAtTheLimitStaysWrong(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -211,7 +214,8 @@ func TestClockAtTheLimitStaysWrong(t *testing.T) {
 	})
 }
 
-// A wrong clock that leaps is right again only when a comparison has shown so: until then it may be anywhere between.
+// A wrong clock that leaps is right again only when a comparison has shown so: until then it may be
+// anywhere between.
 func TestWrongClockThatLeapsStaysWrong(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -239,7 +243,8 @@ func others(g *roomtest.Group, r *roomtest.Rooms, ahead ...time.Duration) {
 	follow(r)
 }
 
-// ZooKeeper's clock is the wrong one if more than half of the instances agree on that: half of them may be wrong in the same way.
+// ZooKeeper's clock is the wrong one if more than half of the instances agree on that: half of them
+// may be wrong in the same way.
 func TestMostClocksAreMoreThanHalf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -266,8 +271,8 @@ func TestMostClocksAreMoreThanHalf(t *testing.T) {
 	}
 }
 
-// While ZooKeeper's clock is the wrong one, the group goes by the earliest of the clocks that agree: a tick is accounted for only if it
-// is not too early for any of them.
+// While ZooKeeper's clock is the wrong one, the group goes by the earliest of the clocks that
+// agree: a tick is accounted for only if it is not too early for any of them.
 func TestTooEarlyForTheEarliestClock(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -285,7 +290,8 @@ func TestTooEarlyForTheEarliestClock(t *testing.T) {
 	})
 }
 
-// An owner whose clock is behind by more than clocks may differ is closed for that: it gets no more time to claim than the limit.
+// An owner whose clock is behind by more than clocks may differ is closed for that: it gets no more
+// time to claim than the limit.
 func TestClockBehindIsLimited(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -10,11 +10,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// An instance is closed, and takes no further slots, for five reasons: it leaves (Leave), its program
-// drains it (Drain), an operator does with an order, a node below _disabled, or disables its host, its clock is wrong
-// (Clock), or it stands by in latch mode. The others learn of all but orders from its record, which is written before the first slot is
-// offered. Everybody reads orders with the group, so nobody offers a slot to an instance that has not
-// heard of its order yet, nor waits for one that has not heard that its order was lifted.
+// An instance is closed, and takes no further slots, for five reasons: it leaves (Leave), its
+// program drains it (Drain), an operator does with an order, a node below _disabled, or disables
+// its host, its clock is wrong (Clock), or it stands by in latch mode. The others learn of all but
+// orders from its record, which is written before the first slot is offered. Everybody reads orders
+// with the group, so nobody offers a slot to an instance that has not heard of its order yet, nor
+// waits for one that has not heard that its order was lifted.
 
 // closing is why this instance takes no slots, and what has been done about it.
 type closing struct {
@@ -40,7 +41,8 @@ func (cl *closing) closed() bool {
 	return cl.leaving || cl.standby || cl.withheld()
 }
 
-// withheld reports whether the program, an operator or a wrong clock keeps this instance from owning anything.
+// withheld reports whether the program, an operator or a wrong clock keeps this instance from
+// owning anything.
 func (cl *closing) withheld() bool {
 	return cl.drained || cl.wrongClock || cl.order != nil || cl.excluded != nil
 }
@@ -132,8 +134,8 @@ func dropOrder(l *session.Loop, id string, o order) {
 	})
 }
 
-// fetchOrders reads all orders, and watches them. watched is false if not all changes will be told, because
-// some may not be read.
+// fetchOrders reads all orders, and watches them. watched is false if not all changes will be told,
+// because some may not be read.
 func fetchOrders(ctx context.Context, l *session.Loop) (orders map[string]order, watched bool, err error) {
 	conn, tree := l.Conn, l.Tree
 	sids, _, err := conn.ChildrenW(ctx, tree.Orders())

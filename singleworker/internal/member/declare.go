@@ -18,9 +18,9 @@ import (
 // maxLogged is how much of a replaced record is logged, in bytes.
 const maxLogged = 1 << 10
 
-// Declare writes the jobs that the application's code declares, many at once. It is for an instance that has
-// appeared: one that is refused must not bring back what was canceled or changed since. ErrFull of package
-// listing is returned if there is no room for those that do not exist.
+// Declare writes the jobs that the application's code declares, many at once. It is for an instance
+// that has appeared: one that is refused must not bring back what was canceled or changed since.
+// ErrFull of package listing is returned if there is no room for those that do not exist.
 func (e *Entry) Declare(ctx context.Context) error {
 	rest, err := e.declareNew(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (e *Entry) Declare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// DeclareOne writes a job that the application's code declares while it runs, and returns when that is done. It is for
-// an instance that has joined, in any of its sessions.
+// DeclareOne writes a job that the application's code declares while it runs, and returns when that
+// is done. It is for an instance that has joined, in any of its sessions.
 func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 	return e.loop.Conn.Retry(ctx, func() error {
 		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job); err != nil {
@@ -58,7 +58,8 @@ func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 	})
 }
 
-// declareNew creates the jobs that do not exist, and returns the declarations that are not yet as they should be.
+// declareNew creates the jobs that do not exist, and returns the declarations that are not yet as
+// they should be.
 func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) {
 	all := e.cfg.Declarations
 	reads := make([]zkconn.Read, len(all))
@@ -105,10 +106,11 @@ func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 	return spec
 }
 
-// declare writes a job that the application's code declares. A job that exists is replaced only if it
-// is not based on this same declaration: an operator's change on top of it stays until the code says
-// something else. It is left alone, with an ErrNewer, if a newer version of the program decides on it. found reports
-// whether the job existed, in which case an error is that of its node alone.
+// declare writes a job that the application's code declares. A job that exists is replaced only if
+// it is not based on this same declaration: an operator's change on top of it stays until the code
+// says something else. It is left alone, with an ErrNewer, if a newer version of the program
+// decides on it. found reports whether the job existed, in which case an error is that of its node
+// alone.
 func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer, error)) (found bool, err error) {
 	spec := e.signed(d.Spec)
 	for {
@@ -169,7 +171,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 	}
 }
 
-// note sends what declares a job, and notes it in the log of who did what. overrides means that an operator's change is replaced.
+// note sends what declares a job, and notes it in the log of who did what. overrides means that an
+// operator's change is replaced.
 func (e *Entry) note(
 	ctx context.Context, job string, overrides bool, ops []zkconn.Op, send func([]zkconn.Op) ([]zkconn.Stat, error),
 ) ([]zkconn.Stat, error) {

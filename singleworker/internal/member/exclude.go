@@ -13,9 +13,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Operators exclude one job from an instance or a host, and all jobs from a host. Everybody reads these exclusions with
-// the group, so nobody offers a job to an instance that has not heard yet that it may not run it. What a node below _excluded
-// is for is in its name. So its list alone is watched, and each node is read once.
+// Operators exclude one job from an instance or a host, and all jobs from a host. Everybody reads
+// these exclusions with the group, so nobody offers a job to an instance that has not heard yet
+// that it may not run it. What a node below _excluded is for is in its name. So its list alone is
+// watched, and each node is read once.
 
 // exclusions are those that were read.
 type exclusions struct {
@@ -24,8 +25,8 @@ type exclusions struct {
 	watched bool // a watch tells when the list changes
 }
 
-// fetchExclusions reads the exclusions that are not known, and watches their list. unreadable says by path which of them
-// cannot be read.
+// fetchExclusions reads the exclusions that are not known, and watches their list. unreadable says
+// by path which of them cannot be read.
 func fetchExclusions(
 	ctx context.Context, l *session.Loop, known map[string]zkrec.Exclusion,
 ) (read exclusions, unreadable map[string]error, err error) {
@@ -89,8 +90,8 @@ type Place struct {
 	excluded zkrec.Exclusions // of everybody, as last read
 }
 
-// Prime reads the exclusions before this instance appears, beside the loop: it may take what is offered to it
-// before it has read the group.
+// Prime reads the exclusions before this instance appears, beside the loop: it may take what is
+// offered to it before it has read the group.
 func (p *Place) Prime(ctx context.Context) error {
 	read, _, err := fetchExclusions(ctx, p.loop, nil)
 	if err == nil {
@@ -129,8 +130,8 @@ func (a *Able) reads(sid string, schema int) bool {
 	return at.Reads(schema)
 }
 
-// Among lists those of some live members, which have the job's handler, that may run it. The caller must not change the
-// result, which jobs share.
+// Among lists those of some live members, which have the job's handler, that may run it. The caller
+// must not change the result, which jobs share.
 func (a *Able) Among(sids []string, j *job.Job) []string {
 	if a == nil || zkrec.SchemaOf(j) == zkrec.Schema && len(a.places.excluded[j.Name]) == 0 {
 		return sids

@@ -21,17 +21,18 @@ type Group struct {
 	reading    reading
 }
 
-// Roster reads the group: who is in it, and operators' orders. Each reading starts from the one before, and
-// reads only what may have changed since: in rest, the list of instances alone.
+// Roster reads the group: who is in it, and operators' orders. Each reading starts from the one
+// before, and reads only what may have changed since: in rest, the list of instances alone.
 //
-// The protocol takes over from an instance that is not in the list, or is there with another incarnation, and
-// needs that as it was after the slot was read: a record that was read earlier may belong to a node that was
-// deleted, and created again by another start of the instance, between two readings of the list. The list's
-// pzxid excludes that. It is the last transaction that created or deleted any node of the list. If it is
-// the same in two readings, each node is the same at both, and at any moment in between, when its record was
-// read. An incarnation never changes in a node. So this does not rest on watches. They tell of changes of what
-// else records and orders say; of a record that changed they tell before the list is answered that was
-// read after the change, unless the connection has changed in between. Then everything is read again.
+// The protocol takes over from an instance that is not in the list, or is there with another
+// incarnation, and needs that as it was after the slot was read: a record that was read earlier may
+// belong to a node that was deleted, and created again by another start of the instance, between
+// two readings of the list. The list's pzxid excludes that. It is the last transaction that created
+// or deleted any node of the list. If it is the same in two readings, each node is the same at
+// both, and at any moment in between, when its record was read. An incarnation never changes in a
+// node. So this does not rest on watches. They tell of changes of what else records and orders say;
+// of a record that changed they tell before the list is answered that was read after the change,
+// unless the connection has changed in between. Then everything is read again.
 type Roster struct {
 	loop *session.Loop
 
@@ -83,8 +84,9 @@ func (r *Roster) Changed(path string) {
 	r.changes.orders = true
 }
 
-// Ordered calls f once all orders have been taken in that watches have told of: at once, or in the turn of the loop in which they are.
-// ZooKeeper tells of an order before it answers a request that came after it. So f, called with the answer, knows of it.
+// Ordered calls f once all orders have been taken in that watches have told of: at once, or in the
+// turn of the loop in which they are. ZooKeeper tells of an order before it answers a request that
+// came after it. So f, called with the answer, knows of it.
 func (r *Roster) Ordered(f func()) {
 	if r.followed < r.changes.told {
 		r.waiting = append(r.waiting, f)
@@ -104,7 +106,8 @@ func (r *Roster) follow(read reading) {
 	r.waiting = nil
 }
 
-// errNoSession is why a node below Instances does not count as an instance: someone created it manually.
+// errNoSession is why a node below Instances does not count as an instance: someone created it
+// manually.
 var errNoSession = errors.New("no session holds it, so it is not an instance's; delete it")
 
 // Fetch begins a reading of the live instances and operators' orders, which it watches. The reading
@@ -169,8 +172,8 @@ func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string]
 	return r.groupOf(next, unreadable, unreadableLists), nil
 }
 
-// takeChanges returns what watches told before the answer that has just come beside the loop: that was queued
-// first.
+// takeChanges returns what watches told before the answer that has just come beside the loop: that
+// was queued first.
 func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 	answer := make(chan changes, 1)
 	r.loop.Post(func() {
@@ -215,8 +218,8 @@ func (r *Roster) groupOf(read reading, unreadable ...map[string]error) Group {
 	return g
 }
 
-// Follow takes in a reading of the group. It reports whether this instance is missing from it: the others
-// consider it dead, and Lost is told.
+// Follow takes in a reading of the group. It reports whether this instance is missing from it: the
+// others consider it dead, and Lost is told.
 func (m *Member) Follow(g Group) (lost bool) {
 	if g.reading.number == m.Roster.readings {
 		m.Roster.latest = g.reading
@@ -283,8 +286,8 @@ func readInstances(ctx context.Context, l *session.Loop, sids []string, get gett
 	return all
 }
 
-// readInstance reads a record. The error is errNoSession for a node that no session holds, and otherwise
-// why nothing is known of an instance but that it lives.
+// readInstance reads a record. The error is errNoSession for a node that no session holds, and
+// otherwise why nothing is known of an instance but that it lives.
 func readInstance(
 	ctx context.Context, l *session.Loop, path string, get getting,
 ) (record zkrec.Instance, stat zkconn.Stat, err error) {

@@ -43,7 +43,8 @@ func deafen(r *roomtest.Rooms) {
 	})
 }
 
-// In rest, a reading of the group costs one request, however large the group is; what has changed is read.
+// In rest, a reading of the group costs one request, however large the group is; what has changed
+// is read.
 func TestReadingsCostWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -80,8 +81,8 @@ func TestReadingsCostWhatHasChanged(t *testing.T) {
 	})
 }
 
-// A takeover rests on which incarnations live. That is known although no watch tells of one that went and came
-// between two readings.
+// A takeover rests on which incarnations live. That is known although no watch tells of one that
+// went and came between two readings.
 func TestIncarnationsAreKnownWithoutWatches(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

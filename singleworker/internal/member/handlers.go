@@ -11,10 +11,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Which jobs a member can run follows from its handlers. It publishes them before it appears: a list in a node
-// that is named by the list's hash, which its record names. So the others know what it can run from its record,
-// and read each distinct list once. Instances that publish none (of an older version, with too long a list,
-// or that may not write it) are known by their registrations at each job, which all write.
+// Which jobs a member can run follows from its handlers. It publishes them before it appears: a
+// list in a node that is named by the list's hash, which its record names. So the others know what
+// it can run from its record, and read each distinct list once. Instances that publish none (of an
+// older version, with too long a list, or that may not write it) are known by their registrations
+// at each job, which all write.
 
 // handlersKept is for how long the list of handlers of which no live member speaks is kept.
 const handlersKept = 24 * time.Hour
@@ -41,14 +42,15 @@ func handlerNodeOf(names []string, declarations []Declaration) *handlerNode {
 	return &handlerNode{hash, data}
 }
 
-// SetHandlers takes in another list of handlers of this instance. It is published when this instance joins, or by
-// Member.Publish.
+// SetHandlers takes in another list of handlers of this instance. It is published when this
+// instance joins, or by Member.Publish.
 func (e *Entry) SetHandlers(names []string) {
 	e.handlers.Store(handlerNodeOf(names, e.cfg.Declarations))
 }
 
-// keepHandlers publishes the list of handlers that the record of a member is about to name. It also writes a list
-// that exists: an instance that is about to remove it as old then finds another version.
+// keepHandlers publishes the list of handlers that the record of a member is about to name. It also
+// writes a list that exists: an instance that is about to remove it as old then finds another
+// version.
 func (e *Entry) keepHandlers(ctx context.Context, list *handlerNode) error {
 	if err := e.publishHandlers(ctx, list); err != nil {
 		return err
@@ -73,8 +75,8 @@ func (e *Entry) publishHandlers(ctx context.Context, list *handlerNode) error {
 	return err
 }
 
-// Sweep removes, beside the loop, old lists of handlers that no live member names, such as those of earlier
-// releases. An instance does so once it has joined for the first time.
+// Sweep removes, beside the loop, old lists of handlers that no live member names, such as those of
+// earlier releases. An instance does so once it has joined for the first time.
 func (e *Entry) Sweep() {
 	e.loop.Async("sweep handlers", func(ctx context.Context) func() {
 		err := e.dropHandlers(ctx)
@@ -86,8 +88,8 @@ func (e *Entry) Sweep() {
 	})
 }
 
-// dropHandlers is Sweep. A member that joins meanwhile may name a list: it changes the version of the
-// instances' parent, which refuses the removal.
+// dropHandlers is Sweep. A member that joins meanwhile may name a list: it changes the version of
+// the instances' parent, which refuses the removal.
 func (e *Entry) dropHandlers(ctx context.Context) error {
 	tree, conn := e.loop.Tree, e.loop.Conn
 	hashes, _, err := conn.Children(ctx, tree.Handlers())
@@ -127,7 +129,8 @@ func (e *Entry) dropHandlers(ctx context.Context) error {
 	return nil
 }
 
-// Able says which live members have which handlers, as far as they publish that. A nil *Able knows nobody.
+// Able says which live members have which handlers, as far as they publish that. A nil *Able knows
+// nobody.
 type Able struct {
 	// Others lists the live members that publish no handlers, sorted: their registrations tell.
 	Others []string
@@ -144,7 +147,8 @@ type handlerList struct {
 	sids  []string
 }
 
-// With lists the members that publish a handler, sorted. The caller must not change the result, which jobs share.
+// With lists the members that publish a handler, sorted. The caller must not change the result,
+// which jobs share.
 func (a *Able) With(handler string) []string {
 	if a == nil {
 		return nil
@@ -168,8 +172,8 @@ func (a *Able) With(handler string) []string {
 	return sids
 }
 
-// ableOf says who has which handlers, by the hashes that the records of live members name and the lists that could be
-// read, and who may run what.
+// ableOf says who has which handlers, by the hashes that the records of live members name and the
+// lists that could be read, and who may run what.
 func ableOf(records map[string]zkrec.Instance, lists map[string][]string, excluded zkrec.Exclusions) *Able {
 	a := &Able{hashes: make(map[string]string, len(records)), sids: make(map[string][]string)}
 	a.places = places{at: make(map[string]zkrec.Instance, len(records)), excluded: excluded, lists: make(map[string][]string)}
@@ -198,8 +202,8 @@ func (a *Able) same(b *Able) bool {
 	return a != nil && b != nil && maps.Equal(a.hashes, b.hashes) && a.places.same(&b.places)
 }
 
-// fetchHandlers reads the lists of handlers that records name, except those that are known. What cannot be read
-// counts as not published, and is among the errors, by path.
+// fetchHandlers reads the lists of handlers that records name, except those that are known. What
+// cannot be read counts as not published, and is among the errors, by path.
 func (r *Roster) fetchHandlers(ctx context.Context, next *reading, known map[string][]string) (map[string]error, error) {
 	next.handlers = make(map[string][]string)
 	var hashes []string

@@ -81,7 +81,8 @@ func TestHandlersStayPublished(t *testing.T) {
 	})
 }
 
-// A member's record names the list of its handlers as it has become, or none if that cannot be published.
+// A member's record names the list of its handlers as it has become, or none if that cannot be
+// published.
 func TestHandlersChange(t *testing.T) {
 	t.Parallel()
 	tooLong := strings.Repeat("x", zkrec.MaxHandlersBytes+1)
@@ -196,7 +197,8 @@ func TestOldListsOfHandlersAreRemoved(t *testing.T) {
 	})
 }
 
-// An instance that joins may rely on registrations that it found: they are not removed as those of a dead one.
+// An instance that joins may rely on registrations that it found: they are not removed as those of
+// a dead one.
 func TestRegistrationsStayWhenAnInstanceJoins(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

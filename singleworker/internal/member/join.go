@@ -31,8 +31,8 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 	return e
 }
 
-// Prepare creates what must exist before this instance appears: the roots. Who else could change them could have this
-// instance run anything: it returns zkconn.ErrOpenACL then.
+// Prepare creates what must exist before this instance appears: the roots. Who else could change
+// them could have this instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
 	conn, tree := e.loop.Conn, e.loop.Tree
 	for _, root := range []string{tree.Instances(), tree.Lives()} {
@@ -46,10 +46,10 @@ func (e *Entry) Prepare(ctx context.Context) error {
 	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
-// Appear creates the ephemeral node, which makes this instance part of the group, and returns what it
-// says. Instances of the other mode may have just died: it waits for their sessions to end, and has
-// no node meanwhile, so that the others do not count on it. ErrDuplicate or ErrMode is returned when
-// they are alive.
+// Appear creates the ephemeral node, which makes this instance part of the group, and returns what
+// it says. Instances of the other mode may have just died: it waits for their sessions to end, and
+// has no node meanwhile, so that the others do not count on it. ErrDuplicate or ErrMode is returned
+// when they are alive.
 func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Instance, err error) {
 	started := e.loop.Now()
 	retry := task.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: e.loop.Chance.Jitter("appear")}
@@ -88,17 +88,18 @@ func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Ins
 	}
 }
 
-// maxAbsence is how long the node of an instance that has died may remain while this one stays connected: a new connection begins
-// another attempt, and with it another wait. A session ends up to one and a half ticks of the servers after its timeout. A
-// server that joins the others again takes sessions that began without it for new ones, and the leader renews them, which nobody
-// notices who is connected to another server. If that comes last, it is two timeouts and two and a half ticks; a tick is half a timeout at
-// most.
+// maxAbsence is how long the node of an instance that has died may remain while this one stays
+// connected: a new connection begins another attempt, and with it another wait. A session ends up
+// to one and a half ticks of the servers after its timeout. A server that joins the others again
+// takes sessions that began without it for new ones, and the leader renews them, which nobody
+// notices who is connected to another server. If that comes last, it is two timeouts and two and a
+// half ticks; a tick is half a timeout at most.
 func (e *Entry) maxAbsence(other zkrec.Instance) time.Duration {
 	return max(e.loop.Conn.SessionTimeout(), time.Duration(other.SessionTimeout), time.Duration(other.SessionLongest)) * 7 / 2
 }
 
-// createEphemeral publishes this incarnation under its id. A node of another incarnation belongs to a
-// live instance, or to one that has just died: it waits for that session to end.
+// createEphemeral publishes this incarnation under its id. A node of another incarnation belongs to
+// a live instance, or to one that has just died: it waits for that session to end.
 func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec.Instance, error) {
 	path := e.loop.Tree.Instance(e.cfg.ID)
 	started := e.loop.Now()
@@ -148,10 +149,10 @@ func (e *Entry) createEphemeral(ctx context.Context, mine zkrec.Instance) (zkrec
 	}
 }
 
-// enlist creates the ephemeral node. The parent's version counts how often that was done: who changes or
-// removes a node of an incarnation checks it, since the next incarnation's node has the same path
-// and its version starts at 0 again. Where an ACL forbids writing the parent, it is left alone. The
-// transaction checks that the handlers, which the node names, are published.
+// enlist creates the ephemeral node. The parent's version counts how often that was done: who
+// changes or removes a node of an incarnation checks it, since the next incarnation's node has the
+// same path and its version starts at 0 again. Where an ACL forbids writing the parent, it is left
+// alone. The transaction checks that the handlers, which the node names, are published.
 func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (zkrec.Instance, error) {
 	handlers := e.handlers.Load()
 	mine.Handlers = handlers.hash
@@ -186,8 +187,9 @@ func (e *Entry) enlist(ctx context.Context, path string, mine zkrec.Instance) (z
 	}
 }
 
-// otherMode finds an instance that runs in another mode and joined before this one: a leader would find
-// jobs owned by others, and never own them. An instance without a node yet comes after all others.
+// otherMode finds an instance that runs in another mode and joined before this one: a leader would
+// find jobs owned by others, and never own them. An instance without a node yet comes after all
+// others.
 func (e *Entry) otherMode(ctx context.Context) (other instanceRead, found bool, err error) {
 	sids, _, err := e.loop.Conn.Children(ctx, e.loop.Tree.Instances())
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // In latch mode one elected instance of the group owns every job; the others stand by, closed.
-// Everything else is as in lease mode: the leader adopts what it finds, by the same transactions, and an
-// instance whose leadership was lost hands over what it owns. So an election that went wrong could not
-// run a job twice. In addition, claims check that the leader's node exists.
+// Everything else is as in lease mode: the leader adopts what it finds, by the same transactions,
+// and an instance whose leadership was lost hands over what it owns. So an election that went wrong
+// could not run a job twice. In addition, claims check that the leader's node exists.
 
 // latch is this instance's part in the election.
 type latch struct {
@@ -24,14 +24,15 @@ type latch struct {
 	lostAt    time.Duration       // Mono: when the last term ended
 }
 
-// Leads reports whether ticks may be claimed: always in lease mode; in latch mode during a term as leader,
-// whose node it returns.
+// Leads reports whether ticks may be claimed: always in lease mode; in latch mode during a term as
+// leader, whose node it returns.
 func (m *Member) Leads() (node string, ok bool) {
 	return m.latch.node, !m.cfg.Latch || m.latch.node != ""
 }
 
-// Event passes a session or watch event on to the election. A leader's node ends with its session: in the next one it stands by
-// until it is elected again. The record with which it joins must not say otherwise, or the leader would offer it slots.
+// Event passes a session or watch event on to the election. A leader's node ends with its session:
+// in the next one it stands by until it is elected again. The record with which it joins must not
+// say otherwise, or the leader would offer it slots.
 func (m *Member) Event(ev zkconn.Event) {
 	if ev.Kind == zkconn.Expired && m.cfg.Latch {
 		m.standBy()
@@ -107,8 +108,8 @@ func (m *Member) standBy() {
 	}
 }
 
-// CheckLatch ends a term whose interruption has lasted too long. A short one ends with the connection's
-// return.
+// CheckLatch ends a term whose interruption has lasted too long. A short one ends with the
+// connection's return.
 func (m *Member) CheckLatch() {
 	if _, leads := m.Leads(); !leads && m.loop.Now()-m.latch.lostAt > m.loop.SyncPeriod() {
 		m.standBy()

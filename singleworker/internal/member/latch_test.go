@@ -9,7 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A member that must not own anything gives up its place in the election at once, and queues again when it may.
+// A member that must not own anything gives up its place in the election at once, and queues again
+// when it may.
 func TestClosedMemberLeavesTheElection(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

@@ -35,8 +35,8 @@ type Config struct {
 	LatchPath string         // of its election; empty: the group's own
 	Drained   bool           // Drain was called before Run
 	Handlers  []string       // names; nil: not published
-	// MaxClockOffset is how far the wall clock may differ from ZooKeeper's before the instance is closed. Zero, or
-	// less: there is no limit.
+	// MaxClockOffset is how far the wall clock may differ from ZooKeeper's before the instance is
+	// closed. Zero, or less: there is no limit.
 	MaxClockOffset time.Duration
 	Declarations   []Declaration
 }

@@ -58,8 +58,8 @@ func record(g *roomtest.Group, sid string) zkrec.Instance {
 	return record
 }
 
-// The others must not offer back what they are offered: an instance publishes that it is closed, and only
-// then hands over.
+// The others must not offer back what they are offered: an instance publishes that it is closed,
+// and only then hands over.
 func TestRecordIsPublishedBeforeDrainingIsTold(t *testing.T) {
 	t.Parallel()
 	for what, closeIt := range map[string]func(m *member.Member){
@@ -149,7 +149,8 @@ func TestDrainedIsToldWhenIdle(t *testing.T) {
 	})
 }
 
-// An instance whose node is deleted, or is another's, learns from the group that it is dead to the others.
+// An instance whose node is deleted, or is another's, learns from the group that it is dead to the
+// others.
 func TestLostIsTold(t *testing.T) {
 	t.Parallel()
 	for what, data := range map[string]string{"deleted": "", "overwritten": string(zkrec.Instance{Incarnation: "a-0"}.Encode())} {
@@ -330,8 +331,8 @@ func appear(ctx context.Context, e *member.Entry) error {
 	return err
 }
 
-// A node that no session holds, which someone created manually, is not an instance: it keeps nobody out but
-// the one whose node it is in place of, and is logged once.
+// A node that no session holds, which someone created manually, is not an instance: it keeps nobody
+// out but the one whose node it is in place of, and is logged once.
 func TestNodeWithoutASessionIsNoInstance(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -389,8 +390,8 @@ func TestDeclarationOfAJobThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// An instance of the same id, or of the other mode, that does not go is respected after 3.5 of its session
-// timeouts.
+// An instance of the same id, or of the other mode, that does not go is respected after 3.5 of its
+// session timeouts.
 func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -420,8 +421,8 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 	}
 }
 
-// The code's declaration replaces a job that is based on another one, and leaves an operator's change on top
-// of this one, and what a newer version wrote.
+// The code's declaration replaces a job that is based on another one, and leaves an operator's
+// change on top of this one, and what a newer version wrote.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -471,7 +472,8 @@ func TestDeclarations(t *testing.T) {
 	})
 }
 
-// A declaration that was slow on its way, and whose caller has given up, does not change the next job of the name.
+// A declaration that was slow on its way, and whose caller has given up, does not change the next
+// job of the name.
 func TestLateDeclarationLeavesTheNextJobAlone(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

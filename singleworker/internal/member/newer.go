@@ -14,10 +14,10 @@ import (
 // ErrNewer is returned when a job is left as a newer version of the program has it.
 var ErrNewer = errors.New("a newer version of the program decides on the job")
 
-// newer are the live instances of newer versions of this program. In the middle of a deploy an older instance may
-// restart; what it declares is what they have replaced. A record says only who declared it first: the version
-// of a live instance may be newer than that. Programs of a group that have nothing to do with each other have other
-// handlers.
+// newer are the live instances of newer versions of this program. In the middle of a deploy an
+// older instance may restart; what it declares is what they have replaced. A record says only who
+// declared it first: the version of a live instance may be newer than that. Programs of a group
+// that have nothing to do with each other have other handlers.
 type newer []newerInstance
 
 type newerInstance struct {
@@ -60,8 +60,8 @@ func (e *Entry) newerOnce(ctx context.Context) func() (newer, error) {
 	return sync.OnceValues(func() (newer, error) { return e.readNewer(ctx) })
 }
 
-// yield returns an ErrNewer if a newer version than mine has declared the job that stands as old, or a live instance of a
-// newer version has its handler.
+// yield returns an ErrNewer if a newer version than mine has declared the job that stands as old,
+// or a live instance of a newer version has its handler.
 func (n newer) yield(mine string, old zkrec.Spec) error {
 	if order, ok := zkrec.CompareVersions(old.DeclaredVersion, mine); ok && order > 0 {
 		return fmt.Errorf("%w: it was declared by %s, this one is version %s", ErrNewer, old.DeclaredBy, mine)

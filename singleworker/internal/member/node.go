@@ -17,12 +17,13 @@ var errNotMine = errors.New("the node belongs to another session")
 type ownNode struct {
 	zkrec.Instance
 	stat zkconn.Stat
-	// same refuses a transaction unless this is still the node that was read. Versions of nodes begin at
-	// 0 again with the next incarnation's; that of the parent grows with each node that is created.
+	// same refuses a transaction unless this is still the node that was read. Versions of nodes begin
+	// at 0 again with the next incarnation's; that of the parent grows with each node that is created.
 	same zkconn.Op
 }
 
-// readOwn reads the node with this instance's id. The result has a stat even if the record cannot be read.
+// readOwn reads the node with this instance's id. The result has a stat even if the record cannot
+// be read.
 func readOwn(ctx context.Context, l *session.Loop, id string) (own ownNode, err error) {
 	parent, _, err := l.Conn.Exists(ctx, l.Tree.Instances()) // before the node: see same
 	if err != nil {
@@ -36,8 +37,8 @@ func readOwn(ctx context.Context, l *session.Loop, id string) (own ownNode, err 
 // mine reports whether the node belongs to the present session.
 func (own ownNode) mine(l *session.Loop) bool { return own.stat.EphemeralOwner == l.Conn.SessionID() }
 
-// changeOwn changes or deletes this instance's node, unless it belongs to another session: a process that
-// was stopped for longer than its session may find its successor's node.
+// changeOwn changes or deletes this instance's node, unless it belongs to another session: a
+// process that was stopped for longer than its session may find its successor's node.
 func changeOwn(ctx context.Context, l *session.Loop, id string, change func(version int32) zkconn.Op) error {
 	for {
 		own, err := readOwn(ctx, l, id)

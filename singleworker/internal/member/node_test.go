@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A process that hangs writes late. By then its place may be taken by a later start with its id, whose node
-// has the same path, and the same version.
+// A process that hangs writes late. By then its place may be taken by a later start with its id,
+// whose node has the same path, and the same version.
 func TestSuccessorsNodeIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const late = time.Second

@@ -22,13 +22,13 @@ const TidyAfter = 10
 // Cleanup removes what dead instances left.
 //
 // An instance that was killed leaves its registrations, and its heartbeats at jobs that no other
-// instance can run. Survivors remove them once the instance has been gone for TidyAfter session timeouts,
-// on their own monotonic clocks. Each survivor has a rank for each dead instance, and waits a session
-// timeout longer than the one before it, so that mostly one does the work.
+// instance can run. Survivors remove them once the instance has been gone for TidyAfter session
+// timeouts, on their own monotonic clocks. Each survivor has a rank for each dead instance, and
+// waits a session timeout longer than the one before it, so that mostly one does the work.
 //
-// An owner record that names a dead instance is cleared like a takeover, with the heartbeat's version
-// read before the group was. The other removals check that no instance has joined since: it may have found its
-// registrations, of an earlier start, and rely on them.
+// An owner record that names a dead instance is cleared like a takeover, with the heartbeat's
+// version read before the group was. The other removals check that no instance has joined since: it
+// may have found its registrations, of an earlier start, and rely on them.
 type Cleanup struct {
 	loop *session.Loop
 	id   string // this instance's
@@ -51,7 +51,8 @@ func (c *Cleanup) follow(peers map[string]lease.Peer, orders map[string]order, a
 	}
 }
 
-// Registered notes which instances are registered somewhere: those that nobody saw die left traces, too.
+// Registered notes which instances are registered somewhere: those that nobody saw die left traces,
+// too.
 func (c *Cleanup) Registered(sids []string) {
 	for _, sid := range sids {
 		if _, live := c.peers[sid]; !live && sid != c.id {
@@ -149,8 +150,8 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 	})
 }
 
-// Rank is how many live members come before this one, by a hash, in something that not all need do: cleaning up
-// after an instance of that id, or removing a job of that name.
+// Rank is how many live members come before this one, by a hash, in something that not all need do:
+// cleaning up after an instance of that id, or removing a job of that name.
 func (c *Cleanup) Rank(of string) int { return rank(c.id, maps.Keys(c.peers), of) }
 
 // rank is how many of some members come before one, by a hash.
@@ -169,7 +170,8 @@ func rank(id string, members iter.Seq[string], of string) (n int) {
 	return n
 }
 
-// removeTraces removes what some instances left, except for those that are back, and counts what there was.
+// removeTraces removes what some instances left, except for those that are back, and counts what
+// there was.
 func (c *Cleanup) removeTraces(
 	ctx context.Context, gone []string, jobs []Traced, orders map[string]order,
 ) (removed int, err error) {
@@ -225,8 +227,8 @@ func (c *Cleanup) removeTraces(
 // errJoined is why a removal is tried again.
 var errJoined = fmt.Errorf("an instance has joined: %w", zkconn.ErrLost)
 
-// applyAll applies groups of operations. A refusal is as good as success: another instance was faster. But if the
-// guard, which is the first operation, has refused it, errJoined is returned.
+// applyAll applies groups of operations. A refusal is as good as success: another instance was
+// faster. But if the guard, which is the first operation, has refused it, errJoined is returned.
 func (c *Cleanup) applyAll(ctx context.Context, groups [][]zkconn.Op, guarded bool) error {
 	for _, r := range c.loop.Apply(ctx, groups) {
 		switch {

@@ -4,9 +4,9 @@
 //	go run ./singleworker/internal/mutants              # all
 //	go run ./singleworker/internal/mutants -only lease  # those whose list, file or description matches
 //
-// It fails if a mutant lives that its list gives no reason for, if one is killed although its list gives
-// a reason, or if one does not compile. The sources stay as they are: the go command's -overlay replaces
-// the file that the mutant changes.
+// It fails if a mutant lives that its list gives no reason for, if one is killed although its list
+// gives a reason, or if one does not compile. The sources stay as they are: the go command's
+// -overlay replaces the file that the mutant changes.
 //
 // A list, in lists/, has blocks that end with an empty line. A block may set what holds for the
 // mutants below it: the file to change, and the commands that must notice, in the order in which

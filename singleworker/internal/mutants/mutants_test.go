@@ -96,8 +96,8 @@ func listPackages(t *testing.T, dirs []string) built {
 	}
 }
 
-// check applies the mutants of one package and compiles it. Those that change different text are compiled
-// together, which is enough to find what does not compile, and quick.
+// check applies the mutants of one package and compiles it. Those that change different text are
+// compiled together, which is enough to find what does not compile, and quick.
 func (b built) check(t *testing.T, dir string, mutants []mutant) []string {
 	t.Helper()
 	sources := make(map[string]string)

@@ -90,8 +90,8 @@ var (
 	collapse = regexp.MustCompile(`(?m)^(panic|fatal error): (.*)`)
 )
 
-// run runs commands until one fails. Each is a package below singleworker and flags of its test binary, which
-// is built once.
+// run runs commands until one fails. Each is a package below singleworker and flags of its test
+// binary, which is built once.
 func (t tester) run(ctx context.Context, overlay string, commands []string) verdict {
 	binaries, err := os.MkdirTemp(t.dir, "")
 	if err != nil {

@@ -12,8 +12,8 @@ type Peer struct {
 	Wrong bool          // the instance takes no jobs because of that
 }
 
-// Behind is how far the clock of an instance is behind the group's time, which ZooKeeper's clock is behind by serverOff, up to the
-// limit. Without one, if it is zero or less, it counts in full.
+// Behind is how far the clock of an instance is behind the group's time, which ZooKeeper's clock is
+// behind by serverOff, up to the limit. Without one, if it is zero or less, it counts in full.
 func (p Peer) Behind(serverOff, limit time.Duration) time.Duration {
 	behind := max(0, serverOff-p.Off)
 	if limit > 0 {
@@ -22,9 +22,9 @@ func (p Peer) Behind(serverOff, limit time.Duration) time.Duration {
 	return behind
 }
 
-// OfServer is by how much ZooKeeper's clock is behind those of most instances, if it agrees with none within the limit. Then
-// ZooKeeper's is the one that is wrong. It is asked for one whose offset is own, and is found to be beyond the limit. A single
-// instance cannot tell.
+// OfServer is by how much ZooKeeper's clock is behind those of most instances, if it agrees with
+// none within the limit. Then ZooKeeper's is the one that is wrong. It is asked for one whose
+// offset is own, and is found to be beyond the limit. A single instance cannot tell.
 func OfServer(limit, own time.Duration, others iter.Seq[Peer]) (off time.Duration, agreed bool) {
 	off = own
 	agree, all := 1, 1
@@ -47,7 +47,8 @@ func OfServer(limit, own time.Duration, others iter.Seq[Peer]) (off time.Duratio
 	return off, true
 }
 
-// DefaultLimit is how far clocks may differ: the default of the instances, and for who does not know their configuration.
+// DefaultLimit is how far clocks may differ: the default of the instances, and for who does not
+// know their configuration.
 const DefaultLimit = 30 * time.Second
 
 // OfGroup is OfServer for who is not an instance, and knows of each, by ID, what it publishes.

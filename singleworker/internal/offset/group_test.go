@@ -8,7 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 )
 
-// ZooKeeper's clock is the wrong one if no instance's agrees with it, and most agree with each other: the earliest of these counts.
+// ZooKeeper's clock is the wrong one if no instance's agrees with it, and most agree with each
+// other: the earliest of these counts.
 func TestOfGroup(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

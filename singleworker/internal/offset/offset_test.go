@@ -47,7 +47,8 @@ func (w *world) read() offset.Reading {
 
 func (w *world) truth() time.Duration { return w.wallOff - w.serverIs }
 
-// write is a request that takes some time there, and some time back. ZooKeeper writes whole milliseconds.
+// write is a request that takes some time there, and some time back. ZooKeeper writes whole
+// milliseconds.
 func (w *world) write(there, back time.Duration) (sent, answered offset.Reading, applied time.Time) {
 	sent = w.read()
 	w.pass(there)
@@ -116,7 +117,8 @@ func TestOrderOfAnswers(t *testing.T) {
 	}
 }
 
-// Measurements narrow the interval down to what the fastest way there and the fastest way back leave open.
+// Measurements narrow the interval down to what the fastest way there and the fastest way back
+// leave open.
 func TestMeasurementsNarrowDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1)
@@ -129,7 +131,8 @@ func TestMeasurementsNarrowDown(t *testing.T) {
 	}
 }
 
-// The answer to an earlier request, which comes late and after the clock was set, takes nothing from what a later one has shown.
+// The answer to an earlier request, which comes late and after the clock was set, takes nothing
+// from what a later one has shown.
 func TestLateAnswerMakesNothingVague(t *testing.T) {
 	t.Parallel()
 	w := newWorld(4)
@@ -144,7 +147,8 @@ func TestLateAnswerMakesNothingVague(t *testing.T) {
 	}
 }
 
-// When ZooKeeper's clock is another one, as after the election of another leader, one measurement is enough.
+// When ZooKeeper's clock is another one, as after the election of another leader, one measurement
+// is enough.
 func TestAnotherClockOfZooKeeper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(2)

@@ -28,8 +28,8 @@ func (g *Guard) add(reason error, ops ...zkconn.Op) {
 	}
 }
 
-// Refused says why the operation at an index of the transaction was refused with err, or nil if that operation
-// is not part of the guard.
+// Refused says why the operation at an index of the transaction was refused with err, or nil if
+// that operation is not part of the guard.
 func (g Guard) Refused(index int, err error) error {
 	if index < 0 || index >= len(g.reasons) {
 		return nil
@@ -64,10 +64,12 @@ func (o *Owner) Guard(slot string, token int64) (Guard, error) {
 // heartbeatAt is the operation of a guard that is about the heartbeat.
 const heartbeatAt = 1
 
-// GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's spec and switch.
-// What is decided under one spec must not be written under the next: so a tick has one number of
-// shards. What is decided under one switch neither: so a job that was paused begins no run. In latch mode this instance must lead, too. If the decision opens a run, the
-// heartbeat is written, whatever its version: that nobody else has it is shown by the owner record. Call Pulse.Claiming and Pulse.Claimed then.
+// GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's
+// spec and switch. What is decided under one spec must not be written under the next: so a tick has
+// one number of shards. What is decided under one switch neither: so a job that was paused begins
+// no run. In latch mode this instance must lead, too. If the decision opens a run, the heartbeat is
+// written, whatever its version: that nobody else has it is shown by the owner record. Call
+// Pulse.Claiming and Pulse.Claimed then.
 func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {

@@ -106,7 +106,8 @@ func TestLeaseCountsFromTheTake(t *testing.T) {
 	})
 }
 
-// A heartbeat that someone else has written is refused: the job may be another one of the same name.
+// A heartbeat that someone else has written is refused: the job may be another one of the same
+// name.
 func TestHeartbeatOfAnotherIsNotOurs(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -124,8 +125,9 @@ func TestHeartbeatOfAnotherIsNotOurs(t *testing.T) {
 	})
 }
 
-// A heartbeat beside the owner's that may not be read, or cannot be deleted, keeps nobody from the slot of an owner that sends
-// none any more. Whether it sends none is not known if its own may not be read.
+// A heartbeat beside the owner's that may not be read, or cannot be deleted, keeps nobody from the
+// slot of an owner that sends none any more. Whether it sends none is not known if its own may not
+// be read.
 func TestStrayHeartbeatKeepsNobodyFromTheSlot(t *testing.T) {
 	t.Parallel()
 	deny := func(g *roomtest.Group, sid string) {

@@ -33,8 +33,8 @@ type (
 		Slot  string
 		Cause error
 	}
-	// TakenOver tells that this instance has taken a slot from an owner that had died, or had not claimed a run in time, and for how long
-	// that had sent no heartbeat for it, by ZooKeeper's clock.
+	// TakenOver tells that this instance has taken a slot from an owner that had died, or had not
+	// claimed a run in time, and for how long that had sent no heartbeat for it, by ZooKeeper's clock.
 	TakenOver struct{ Silent time.Duration }
 	// Moving tells that the run of a slot, of a job that always runs, is to end, for the slot to move.
 	Moving struct{ Slot string }
@@ -46,8 +46,8 @@ type Config struct {
 	IdleBeat   time.Duration // how often the heartbeat of a slot without a run is written at least
 	MaxSlots   int           // 0: no limit
 	Weight     int           // 0: 1
-	// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before this instance takes the slot
-	// from its owner.
+	// Grace is how long a run of an idle slot may be due, by ZooKeeper's clock, before this instance
+	// takes the slot from its owner.
 	Grace  time.Duration
 	Leases *leases.Table
 }
@@ -166,8 +166,8 @@ func (o *Owner) Lapse() { o.leases.Lapse() }
 // Look has the protocol look at a slot that may have changed.
 func (o *Owner) Look(slot string) { o.Step(lease.Look{Slot: lease.Slot(slot)}) }
 
-// SetBusy says whether a slot's record is being changed or its run is under way: it is not handed over
-// then.
+// SetBusy says whether a slot's record is being changed or its run is under way: it is not handed
+// over then.
 func (o *Owner) SetBusy(slot string, busy bool) {
 	o.Step(lease.Busy{Slot: lease.Slot(slot), Busy: busy})
 }
@@ -259,8 +259,8 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 			} else if o.member.Follow(group) {
 				o.Step(lease.Expired{})
 			}
-			// After what Follow has told, and what that leads to: an order found there drains first, and slots
-			// are set for who can run them now.
+			// After what Follow has told, and what that leads to: an order found there drains first, and
+			// slots are set for who can run them now.
 			o.loop.Defer(func() { o.loop.Defer(func() { o.Step(read) }) })
 		}
 	})

@@ -11,7 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of life.
+// Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of
+// life.
 type Pulse struct {
 	owner  *Owner
 	claims map[string]int        // how many are under way, by slot
@@ -24,8 +25,9 @@ func (p *Pulse) Claiming(slot string) {
 	p.owner.Step(lease.Claiming{Slot: lease.Slot(slot)})
 }
 
-// take takes a slot when no claim of it is under way. A claim of a former ownership, which is sent again without another one that was
-// refused, must not find the next ownership: after the tree was emptied, both may have the same versions.
+// take takes a slot when no claim of it is under way. A claim of a former ownership, which is sent
+// again without another one that was refused, must not find the next ownership: after the tree was
+// emptied, both may have the same versions.
 func (p *Pulse) take(a lease.Take) {
 	if p.claims[string(a.Slot)] > 0 {
 		p.takes[string(a.Slot)] = a
@@ -34,7 +36,8 @@ func (p *Pulse) take(a lease.Take) {
 	p.owner.take(a)
 }
 
-// Claimed tells the protocol what became of it. When it returns, the lease is renewed under which the run may begin.
+// Claimed tells the protocol what became of it. When it returns, the lease is renewed under which
+// the run may begin.
 func (p *Pulse) Claimed(slot string, r session.Result) {
 	done := lease.Claimed{Slot: lease.Slot(slot), Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
 	if r.Err == nil {
@@ -51,8 +54,8 @@ func (p *Pulse) Claimed(slot string, r session.Result) {
 	}
 }
 
-// Renew writes the heartbeat of a slot that this instance owns, and then calls done: a claim whose answer was lost may be too old for its run
-// to begin.
+// Renew writes the heartbeat of a slot that this instance owns, and then calls done: a claim whose
+// answer was lost may be too old for its run to begin.
 func (p *Pulse) Renew(slot string, guard Guard, done func()) {
 	p.Claiming(slot)
 	p.owner.loop.Write(session.Claims, []zkconn.Op{guard.Ops[0], p.beatOp(slot)}, func(r session.Result) {

@@ -92,9 +92,10 @@ type slotReader struct {
 // tornReads is how often a slot is read again that changed while it was read.
 const tornReads = 3
 
-// fetch reads alive nodes with their children, each as they were at one moment. Record and heartbeat
-// of an ownership are created in one transaction, so the heartbeat's czxid is the record's mzxid. A
-// heartbeat that someone else recreated never matches; it is accepted as it is in the end.
+// fetch reads alive nodes with their children, each as they were at one moment. Record and
+// heartbeat of an ownership are created in one transaction, so the heartbeat's czxid is the
+// record's mzxid. A heartbeat that someone else recreated never matches; it is accepted as it is in
+// the end.
 func (s slotReader) fetch(ctx context.Context, slots []*reading) {
 	for _, r := range slots {
 		if r.sync { // once for all: the server catches up as a whole
@@ -109,7 +110,8 @@ func (s slotReader) fetch(ctx context.Context, slots []*reading) {
 	}
 	for range tornReads {
 		s.fetchRecords(ctx, slots)
-		// The heartbeats of owners that were not known are read next, and where there are others, too, all.
+		// The heartbeats of owners that were not known are read next, and where there are others, too,
+		// all.
 		s.fetchBeats(ctx, slots)
 		s.listBeats(ctx, slots)
 		s.fetchBeats(ctx, slots)

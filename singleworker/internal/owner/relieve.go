@@ -15,18 +15,20 @@ import (
 // errNotOverdue is why a slot's owner is not relieved after all.
 var errNotOverdue = errors.New("nothing is overdue")
 
-// Deputy says whether, and after how many others, this instance is to relieve the slot's owner, and who that is.
+// Deputy says whether, and after how many others, this instance is to relieve the slot's owner, and
+// who that is.
 func (o *Owner) Deputy(slot string) (owner string, rank int, is bool) {
 	id := lease.Slot(slot)
 	rank, is = o.machine.Deputy(o.loop.Clock.Now(), id)
 	return o.machine.Owner(id), rank, is
 }
 
-// relief is a Take by rule (c) of the ownership protocol: from an owner that may live, of a slot of which no run is open.
+// relief is a Take by rule (c) of the ownership protocol: from an owner that may live, of a slot of
+// which no run is open.
 //
-// It rests on the tick record, whose version the transaction checks. Versions start over when a job is deleted
-// and submitted again, so the instance holds a node below the tick node while it reads and writes: with a child,
-// the tick node cannot be deleted. The same is done for late results.
+// It rests on the tick record, whose version the transaction checks. Versions start over when a job
+// is deleted and submitted again, so the instance holds a node below the tick node while it reads
+// and writes: with a child, the tick node cannot be deleted. The same is done for late results.
 type relief struct {
 	*Owner
 
@@ -81,8 +83,8 @@ func (r relief) read(requests []ticks.Request) {
 	})
 }
 
-// check verifies that the owner record is the one that the protocol has read, and that a run is due when the proof was created,
-// by ZooKeeper's clock.
+// check verifies that the owner record is the one that the protocol has read, and that a run is due
+// when the proof was created, by ZooKeeper's clock.
 func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gate, requests []ticks.Request, created time.Time) error {
 	record, err := zkrec.ParseTick(tick.Data, tick.Stat.Mtime)
 	if err != nil {
@@ -100,7 +102,8 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gat
 	return errNotOverdue
 }
 
-// write makes the transaction: that of any other takeover, the proof, and a check of the job, by which the run is due.
+// write makes the transaction: that of any other takeover, the proof, and a check of the job, by
+// which the run is due.
 func (r relief) write(version int32) {
 	job := r.catalog.JobOf(r.slot) // checked in this turn
 	ops := append(r.takeOps(r.take), zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion))

@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The owner in these tests is b, a few nodes; a is told that the job's run at one past midnight is overdue.
+// The owner in these tests is b, a few nodes; a is told that the job's run at one past midnight is
+// overdue.
 const (
 	grace = 250 * time.Millisecond
 	due   = time.Minute // after midnight
@@ -88,7 +89,8 @@ func TestOwnerIsRelieved(t *testing.T) {
 	})
 }
 
-// What holds when a is told that a run is overdue decides, and not what it was told: here it is wrong.
+// What holds when a is told that a run is overdue decides, and not what it was told: here it is
+// wrong.
 func TestOwnerIsNotRelieved(t *testing.T) {
 	t.Parallel()
 	tick := func(g *roomtest.Group, r zkrec.Tick) { g.Set(g.Tree.Tick("job"), r.Encode()) }
@@ -181,8 +183,8 @@ func TestOwnerWhoseClockIsBehindIsRelievedLater(t *testing.T) {
 	})
 }
 
-// An operator's request is dated by ZooKeeper's clock, and not by the operator's, which may be ahead: an owner that has not claimed it
-// within a grace is relieved.
+// An operator's request is dated by ZooKeeper's clock, and not by the operator's, which may be
+// ahead: an owner that has not claimed it within a grace is relieved.
 func TestReliefByTheClockOfZooKeeper(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -198,7 +200,8 @@ func TestReliefByTheClockOfZooKeeper(t *testing.T) {
 	})
 }
 
-// The request arrives late, when what it rests on has changed: between its reading and its transaction.
+// The request arrives late, when what it rests on has changed: between its reading and its
+// transaction.
 func TestLateReliefIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(g *roomtest.Group) []zkconn.Op{
@@ -232,8 +235,8 @@ func TestLateReliefIsRefused(t *testing.T) {
 	}
 }
 
-// again submits the job again, of which b becomes the owner. The same tick of it is due, and its nodes have versions that they
-// had before.
+// again submits the job again, of which b becomes the owner. The same tick of it is due, and its
+// nodes have versions that they had before.
 func again(g *roomtest.Group) {
 	g.T.Helper()
 	g.Multi(g.Cancel()...)
@@ -243,7 +246,8 @@ func again(g *roomtest.Group) {
 	g.Multi(record, heartbeat)
 }
 
-// Versions start over when a job is submitted again: what was read of the former one proves nothing.
+// Versions start over when a job is submitted again: what was read of the former one proves
+// nothing.
 func TestReliefOfAJobThatIsSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	for what, delayed := range map[string]func(g *roomtest.Group) string{
@@ -299,7 +303,8 @@ func TestReliefOfAJobThatCannotRun(t *testing.T) {
 	}
 }
 
-// A run that is due by a schedule that somebody has replaced, and told nobody, is no reason to take the job.
+// A run that is due by a schedule that somebody has replaced, and told nobody, is no reason to take
+// the job.
 func TestReliefByAnOldSchedule(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -331,8 +336,9 @@ func TestProofKeepsTheTickNode(t *testing.T) {
 	})
 }
 
-// Whatever becomes of a's connection, a owns the job or does not. A proof that is left, because nothing says whether it was made,
-// is in nobody's way. Once a has seen it, it is deleted with the take, or after it.
+// Whatever becomes of a's connection, a owns the job or does not. A proof that is left, because
+// nothing says whether it was made, is in nobody's way. Once a has seen it, it is deleted with the
+// take, or after it.
 func TestReliefWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

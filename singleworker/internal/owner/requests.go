@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ReadManual reads the manual runs that wait for a slot's owner, without those that are unreadable: the oldest MaxRequests.
-// They are dated by ZooKeeper's clock. done is called on the loop.
+// ReadManual reads the manual runs that wait for a slot's owner, without those that are unreadable:
+// the oldest MaxRequests. They are dated by ZooKeeper's clock. done is called on the loop.
 func ReadManual(l *session.Loop, slot string, done func([]ticks.Request, error)) {
 	list := zkconn.Read{Path: l.Tree.Requests(slot), Children: true}
 	l.Read([]zkconn.Read{list}, func(results []zkconn.ReadResult) {

@@ -52,7 +52,8 @@ func TestFreeSlotIsTaken(t *testing.T) {
 	})
 }
 
-// How a slot came to be owned is told of that take alone: after one whose answer was lost, nothing is known of it.
+// How a slot came to be owned is told of that take alone: after one whose answer was lost, nothing
+// is known of it.
 func TestOriginOfATakeWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -253,8 +254,8 @@ func TestGuardInLatchModeNeedsATerm(t *testing.T) {
 	})
 }
 
-// The protocol's actions are carried out in the order of its list, after the closure that made the step, and
-// what they lead to after them.
+// The protocol's actions are carried out in the order of its list, after the closure that made the
+// step, and what they lead to after them.
 func TestActionsAreInOrder(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -291,8 +292,8 @@ func TestActionsAreInOrder(t *testing.T) {
 	})
 }
 
-// An order that is read with the group is applied before the protocol plans with that reading: a slot that is free
-// at the same moment is not taken.
+// An order that is read with the group is applied before the protocol plans with that reading: a
+// slot that is free at the same moment is not taken.
 func TestOrderIsHeededBeforeTheGroupIsPlanned(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -339,7 +340,8 @@ func TestLossOfTheNodeEndsLeases(t *testing.T) {
 	})
 }
 
-// Of an instance that takes what another one has just taken, all is refused. That is not one request for each slot.
+// Of an instance that takes what another one has just taken, all is refused. That is not one
+// request for each slot.
 func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -384,8 +386,8 @@ func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
 	})
 }
 
-// A slot is not taken while a claim of a former ownership is under way: after the tree was emptied, that could find the next ownership with the
-// same versions.
+// A slot is not taken while a claim of a former ownership is under way: after the tree was emptied,
+// that could find the next ownership with the same versions.
 func TestTakeWaitsForAClaim(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -56,8 +56,8 @@ func (o *Owner) taken(a lease.Take, r session.Result) {
 	o.Step(done)
 }
 
-// silence is for how long the former owner of a slot had sent no heartbeat for it when it was taken; not ok if it had none, or
-// the slot had no owner.
+// silence is for how long the former owner of a slot had sent no heartbeat for it when it was
+// taken; not ok if it had none, or the slot had no owner.
 func silence(a lease.Take, former string, taken zkconn.Stat) (silent time.Duration, ok bool) {
 	i := slices.IndexFunc(a.Remove, func(b lease.Beat) bool { return b.SID == former })
 	if i < 0 {
@@ -112,8 +112,9 @@ func (o *Owner) yield(a lease.Yield) {
 	})
 }
 
-// answer tells the protocol the outcome of a write. It waits first if the write was refused although nothing
-// has changed: what is asked for again as soon as it is answered would be refused again.
+// answer tells the protocol the outcome of a write. It waits first if the write was refused
+// although nothing has changed: what is asked for again as soon as it is answered would be refused
+// again.
 func (o *Owner) answer(ev lease.Event, err error) {
 	changed := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
 	if err == nil || changed || zkconn.IsUnknown(err) {

@@ -10,7 +10,8 @@ func Hash(text string) uint64 {
 	return mix(h.Sum64())
 }
 
-// Of is how much a slot prefers an instance, by the hashes of both: the one with the greatest number comes first.
+// Of is how much a slot prefers an instance, by the hashes of both: the one with the greatest
+// number comes first.
 func Of(instance, slot uint64) uint64 { return mix(instance ^ slot) }
 
 // mix is the finalizer of SplitMix64: each bit of the result depends on each bit of x.

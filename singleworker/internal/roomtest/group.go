@@ -117,13 +117,15 @@ func (g *Group) asked() (ops []zkconn.Op) {
 	return ops
 }
 
-// Set overwrites a node, whatever its version. If it is a job's spec or switch, its instances are told.
+// Set overwrites a node, whatever its version. If it is a job's spec or switch, its instances are
+// told.
 func (g *Group) Set(path string, data []byte) {
 	g.T.Helper()
 	g.Multi(append([]zkconn.Op{zkconn.SetOp(path, data, zkconn.AnyVersion)}, g.signal(path)...)...)
 }
 
-// signal is what tells instances that a node has changed, or is gone, if it is a job's own, or a request.
+// signal is what tells instances that a node has changed, or is gone, if it is a job's own, or a
+// request.
 func (g *Group) signal(path string) (ops []zkconn.Op) {
 	if strings.HasPrefix(path, g.Tree.Requests("job")+"/") {
 		return g.asked()
@@ -274,7 +276,8 @@ func (g *Group) WantNodes(want bool, paths ...string) {
 	}
 }
 
-// Reads counts how often a client reads a node of slots since the last call of the function that it returns, by slot.
+// Reads counts how often a client reads a node of slots since the last call of the function that it
+// returns, by slot.
 func (g *Group) Reads(client string, op zkdev.Op, node func(slot string) string) func() map[string]int {
 	var mu sync.Mutex
 	counts := make(map[string]int)

@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Loop is a session's loop, whose notices are recorded. Set the funcs before Start; nil ones do nothing.
-// They are called on the loop.
+// Loop is a session's loop, whose notices are recorded. Set the funcs before Start; nil ones do
+// nothing. They are called on the loop.
 type Loop struct {
 	*session.Loop
 	Client *zkdev.Client
@@ -54,7 +54,8 @@ func (l *Loop) Start() {
 	l.Stop = l.g.Go(l.Client, func(ctx context.Context) { l.Ended <- l.Run(ctx, handler{l}) })
 }
 
-// Go runs an instance of the group, which connects as client, until the test ends or stop is called.
+// Go runs an instance of the group, which connects as client, until the test ends or stop is
+// called.
 func (g *Group) Go(client *zkdev.Client, run func(ctx context.Context)) (stop context.CancelFunc) {
 	g.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

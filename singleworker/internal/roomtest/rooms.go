@@ -25,8 +25,8 @@ type Handlers struct{ Without []string }
 // Has reports whether there is a handler of that name.
 func (h Handlers) Has(name string) bool { return !slices.Contains(h.Without, name) }
 
-// Room is how one room takes part in its instance, in place of a coordinator. Its funcs are called on
-// the loop; nil ones do nothing.
+// Room is how one room takes part in its instance, in place of a coordinator. Its funcs are called
+// on the loop; nil ones do nothing.
 type Room struct {
 	Event   func(ev zkconn.Event)  // of the session
 	Joined  func()                 // the instance has joined
@@ -36,8 +36,8 @@ type Room struct {
 	Turn    func()                 // at each wake-up
 }
 
-// Rooms are those of one instance, up to the one that its constructor names. They join, follow watches,
-// sync and send heartbeats; nothing leaves.
+// Rooms are those of one instance, up to the one that its constructor names. They join, follow
+// watches, sync and send heartbeats; nothing leaves.
 type Rooms struct {
 	*Loop
 	*Runner
@@ -153,8 +153,8 @@ func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	return r
 }
 
-// readGroup reads the group, unless there is an owner, who does. One reading at a time: an earlier one must not be followed
-// after a later one.
+// readGroup reads the group, unless there is an owner, who does. One reading at a time: an earlier
+// one must not be followed after a later one.
 func (r *Rooms) readGroup() {
 	if r.Owner != nil || !r.reading.Begin() {
 		return

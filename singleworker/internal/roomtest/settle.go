@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Settle makes what a client does first on a connection the same in every run, in a bubble: no reply comes before the
-// client has come to rest after the connect response, and has sent what it sends on its own.
+// Settle makes what a client does first on a connection the same in every run, in a bubble: no
+// reply comes before the client has come to rest after the connect response, and has sent what it
+// sends on its own.
 func Settle(conn net.Conn) net.Conn { return &settling{Conn: conn} }
 
 // settling is a connection with one reader.

@@ -13,13 +13,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
-// early is how long before a tick its alarm goes off. gocron wakes a job in some 20 µs, one after the other, so that ticks of
-// thousands of schedules at the same time would be late by its pace. The runner lets the rest of the time pass by one timer for all.
+// early is how long before a tick its alarm goes off. gocron wakes a job in some 20 µs, one after
+// the other, so that ticks of thousands of schedules at the same time would be late by its pace.
+// The runner lets the rest of the time pass by one timer for all.
 const early = 400 * time.Millisecond
 
 // alarm presents a schedule to gocron, a little early, and remembers the ticks it returned, because
-// gocron does not tell its tasks what time they were scheduled for. It is that of all jobs with the schedule: a thousand jobs that
-// are due at once cost one alarm.
+// gocron does not tell its tasks what time they were scheduled for. It is that of all jobs with the
+// schedule: a thousand jobs that are due at once cost one alarm.
 type alarm struct {
 	schedule *cronexpr.Schedule
 	wall     wall.Clock
@@ -41,7 +42,8 @@ type timer struct {
 
 var _ gocron.Cron = (*alarm)(nil)
 
-// newAlarm returns an alarm for the ticks that are to come. A job may have claimed some of them already.
+// newAlarm returns an alarm for the ticks that are to come. A job may have claimed some of them
+// already.
 func newAlarm(s *cronexpr.Schedule, clock wall.Clock) *alarm {
 	return &alarm{schedule: s, wall: clock, after: clock.Now()}
 }
@@ -74,9 +76,10 @@ const never = 100 * 365 * 24 * time.Hour
 // ahead is a zone in which a time shows another second than in UTC.
 var ahead = time.FixedZone("ahead of UTC", 1)
 
-// shown returns t in a zone in which it does not show the same second of the same day as gocron's last time, which is in UTC or
-// ahead. gocron drops a time that does, because it takes that for the repeated hour when daylight saving ends: the next alarm
-// would go off when the tick after that is near.
+// shown returns t in a zone in which it does not show the same second of the same day as gocron's
+// last time, which is in UTC or ahead. gocron drops a time that does, because it takes that for the
+// repeated hour when daylight saving ends: the next alarm would go off when the tick after that is
+// near.
 func shown(t, last time.Time) time.Time {
 	if _, off := last.Zone(); t.Unix() == last.Unix()+int64(off) {
 		return t.In(ahead)
@@ -84,8 +87,8 @@ func shown(t, last time.Time) time.Time {
 	return t.UTC()
 }
 
-// Next is called by gocron when it sets the timer. If the tick that follows the last returned one is past, it is
-// the latest past tick: after the clock jumped there may be millions.
+// Next is called by gocron when it sets the timer. If the tick that follows the last returned one
+// is past, it is the latest past tick: after the clock jumped there may be millions.
 func (a *alarm) Next(last time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,10 +107,11 @@ func (a *alarm) Next(last time.Time) time.Time {
 	return shown(ticks.Later(next.Add(-off-early), now.Add(atOnce)), last)
 }
 
-// due returns a tick whose alarm goes off at now, and how long it takes until the tick comes: the latest tick that
-// is past by the wall clock or by the monotonic clock, or else the next one if that is near. After a suspension the
-// wall clock is ahead of the monotonic one; after the wall clock was set back, it is the other way round. An alarm may
-// have none, because the previous one was so late that it already returned it, or two, because gocron dropped one.
+// due returns a tick whose alarm goes off at now, and how long it takes until the tick comes: the
+// latest tick that is past by the wall clock or by the monotonic clock, or else the next one if
+// that is near. After a suspension the wall clock is ahead of the monotonic one; after the wall
+// clock was set back, it is the other way round. An alarm may have none, because the previous one
+// was so late that it already returned it, or two, because gocron dropped one.
 func (a *alarm) due(now time.Time) (tick time.Time, in time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

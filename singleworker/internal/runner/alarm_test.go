@@ -71,7 +71,8 @@ func TestAlarmReturnsTicksToCome(t *testing.T) {
 	})
 }
 
-// Jobs with one schedule have one alarm, whichever of them comes or goes, and whatever the clock does. It ends with the last of them.
+// Jobs with one schedule have one alarm, whichever of them comes or goes, and whatever the clock
+// does. It ends with the last of them.
 func TestJobsShareAnAlarm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,8 +127,8 @@ func TestJobsShareAnAlarm(t *testing.T) {
 	})
 }
 
-// A job that is owned just before a tick has its first alarm at once. The alarm for the next tick is in the same second then, and
-// gocron does not drop it.
+// A job that is owned just before a tick has its first alarm at once. The alarm for the next tick
+// is in the same second then, and gocron does not drop it.
 func TestAlarmJustBeforeATick(t *testing.T) {
 	t.Parallel()
 	for _, before := range []time.Duration{early, atOnce + time.Nanosecond, atOnce, atOnce / 2, time.Nanosecond} {
@@ -152,8 +153,8 @@ func TestAlarmJustBeforeATick(t *testing.T) {
 	}
 }
 
-// gocron drops an alarm that is past when it is about to set its timer. The next alarm makes up for it, and those that follow are
-// not late.
+// gocron drops an alarm that is past when it is about to set its timer. The next alarm makes up for
+// it, and those that follow are not late.
 func TestAlarmThatWasDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,8 +177,8 @@ func TestAlarmThatWasDropped(t *testing.T) {
 	})
 }
 
-// After the clock jumps, gocron calls Next until it gets a tick in the future. It must not step through
-// each second of a year.
+// After the clock jumps, gocron calls Next until it gets a tick in the future. It must not step
+// through each second of a year.
 func TestAlarmFollowsAClockJump(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,8 +215,8 @@ func TestAlarmOfAFinishedSchedule(t *testing.T) {
 	})
 }
 
-// An alarm goes off early, and the run begins on the tick, whenever the job was owned: each tick once, by the schedule that
-// the job has when it comes.
+// An alarm goes off early, and the run begins on the tick, whenever the job was owned: each tick
+// once, by the schedule that the job has when it comes.
 func TestRunsBeginOnTheTick(t *testing.T) {
 	t.Parallel()
 	for _, before := range []time.Duration{time.Minute, 2 * early, early + time.Nanosecond, early, early / 2, time.Nanosecond} {

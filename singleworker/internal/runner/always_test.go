@@ -33,8 +33,8 @@ func (w *world) begun(job string) (n int) {
 	return n
 }
 
-// Only the end for which a run was evicted waits for the slot to move: after a later one, here by a change of the job, the next
-// run begins at once.
+// Only the end for which a run was evicted waits for the slot to move: after a later one, here by a
+// change of the job, the next run begins at once.
 func TestEvictionHoldsOneRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,8 @@ func TestAlwaysTakesNoRoom(t *testing.T) {
 	})
 }
 
-// A run of a job that always runs ends when its job is changed, but not when it is paused or resumed.
+// A run of a job that always runs ends when its job is changed, but not when it is paused or
+// resumed.
 func TestAlwaysEndsByAChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 // ErrRefused is what BeforeTick returns to refuse a tick.
 var ErrRefused = errors.New("singleworker: tick refused")
 
-// errNotPassed means that BeforeTick has returned nil, and that this could not be recorded: no shard begins, and the run is
-// repeated as if it was interrupted.
+// errNotPassed means that BeforeTick has returned nil, and that this could not be recorded: no
+// shard begins, and the run is repeated as if it was interrupted.
 var errNotPassed = errors.New("the end of BeforeTick was not recorded")
 
-// prepare calls BeforeTick if that is up to this run, and records that it has returned nil, in claimed as well: the other
-// shards begin then. An attempt after that does not call it again.
+// prepare calls BeforeTick if that is up to this run, and records that it has returned nil, in
+// claimed as well: the other shards begin then. An attempt after that does not call it again.
 func (e *execution) prepare() error {
 	if e.job.Before == nil || e.act.run.Request != nil || e.claimed.Passed != 0 {
 		return nil

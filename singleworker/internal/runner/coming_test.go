@@ -70,7 +70,8 @@ func all(times []time.Duration, n int, at time.Duration) bool {
 	return len(times) == n && !slices.ContainsFunc(times, func(t time.Duration) bool { return t != at })
 }
 
-// However many jobs are due, they are claimed on the tick, not before, and begin when that is answered.
+// However many jobs are due, they are claimed on the tick, not before, and begin when that is
+// answered.
 func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 	t.Parallel()
 	for _, jobs := range []int{1, 500} {
@@ -96,8 +97,8 @@ func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 	}
 }
 
-// What is decided at one moment is sent together, in transactions that are full. Results of a crowd wait until it has begun, unless
-// something waits for them.
+// What is decided at one moment is sent together, in transactions that are full. Results of a crowd
+// wait until it has begun, unless something waits for them.
 func TestCrowdIsSentTogether(t *testing.T) {
 	t.Parallel()
 	const tick, slow, stopped = time.Minute, 5 * time.Millisecond, 20 * time.Millisecond

@@ -12,10 +12,12 @@ type decision struct {
 	done   func(current *ticks.Record, err error)
 }
 
-// together is how many decisions are sent at once: those that fit in one transaction, which is on its way while the others are made.
+// together is how many decisions are sent at once: those that fit in one transaction, which is on
+// its way while the others are made.
 const together = 500
 
-// commit has the keeper write a decision, which is the keeper's from then on, together with the others of this turn.
+// commit has the keeper write a decision, which is the keeper's from then on, together with the
+// others of this turn.
 func (r *Runner) commit(c *ticks.Commit, done func(current *ticks.Record, err error)) {
 	if r.decided = append(r.decided, decision{c, done}); len(r.decided) == together {
 		r.flush()
@@ -42,8 +44,8 @@ func (r *Runner) commitAlone(c *ticks.Commit, done func(current *ticks.Record, e
 	r.cfg.Keeper.Commit([]*ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
 }
 
-// Results cost more than claims, and other instances claim at the same time. So results are held back for so long after a tick of that
-// many jobs: until all have begun what is due, as a rule.
+// Results cost more than claims, and other instances claim at the same time. So results are held
+// back for so long after a tick of that many jobs: until all have begun what is due, as a rule.
 const (
 	crowd       = 32
 	resultsHeld = 35 * time.Millisecond

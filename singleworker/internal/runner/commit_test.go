@@ -54,7 +54,8 @@ func TestSpecChangesDuringARun(t *testing.T) {
 	})
 }
 
-// Ticks that waited for the end of a run are not forgotten when their schedule is replaced meanwhile.
+// Ticks that waited for the end of a run are not forgotten when their schedule is replaced
+// meanwhile.
 func TestScheduleChangesWhileTicksWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,8 +153,8 @@ func TestConflictWithAClaim(t *testing.T) {
 	})
 }
 
-// giveUp leaves a run in progress in w while another instance takes the job over and runs the tick again.
-// It returns a function that lets the first run succeed.
+// giveUp leaves a run in progress in w while another instance takes the job over and runs the tick
+// again. It returns a function that lets the first run succeed.
 func (w *world) giveUp(p ticks.Policy) (release func(), other *world) {
 	w.run(w.t.Context())
 	done := make(chan struct{})
@@ -319,8 +320,9 @@ func TestResultThatIsWrittenAndReportedAsFailed(t *testing.T) {
 	})
 }
 
-// The wall clock was fast when the timer was set and has been set back since: the timer fires before
-// the wall clock reaches the tick, and the tick runs once. A retry waits by the corrected clock.
+// The wall clock was fast when the timer was set and has been set back since: the timer fires
+// before the wall clock reaches the tick, and the tick runs once. A retry waits by the corrected
+// clock.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

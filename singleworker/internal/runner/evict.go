@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// holdEvicted is for how long an evicted slot waits to be handed over: with a server that answers it takes milliseconds. If
-// it is not, because another slot went meanwhile, it runs here again.
+// holdEvicted is for how long an evicted slot waits to be handed over: with a server that answers
+// it takes milliseconds. If it is not, because another slot went meanwhile, it runs here again.
 const holdEvicted = time.Second
 
-// Evict ends the run of a job that always runs with ErrMoved, for its slot to be handed over when the end is recorded. It
-// leaves other runs alone.
+// Evict ends the run of a job that always runs with ErrMoved, for its slot to be handed over when
+// the end is recorded. It leaves other runs alone.
 func (r *Runner) Evict(name string) {
 	r.box.Post(func() {
 		act := r.running[name]
@@ -27,8 +27,8 @@ func (r *Runner) Evict(name string) {
 	})
 }
 
-// endAlways ends the run of a job that always runs if its job has been changed from was to is: it would have what it began with for ever.
-// A pause ends no run.
+// endAlways ends the run of a job that always runs if its job has been changed from was to is: it
+// would have what it began with for ever. A pause ends no run.
 func (r *Runner) endAlways(was, is Job) {
 	act := r.running[is.Name]
 	if act == nil || !act.always {
@@ -40,7 +40,8 @@ func (r *Runner) endAlways(was, is Job) {
 	}
 }
 
-// stopAlways ends the runs of jobs that always run: to give them time would delay a stop for nothing.
+// stopAlways ends the runs of jobs that always run: to give them time would delay a stop for
+// nothing.
 func (r *Runner) stopAlways() {
 	for _, name := range slices.Sorted(maps.Keys(r.running)) {
 		if act := r.running[name]; act.always {

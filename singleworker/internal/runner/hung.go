@@ -18,7 +18,8 @@ func (a *activity) noLook() {
 	}
 }
 
-// awaitHung has the run of a job looked at when it may hang: the job has come, was changed, or has begun to run.
+// awaitHung has the run of a job looked at when it may hang: the job has come, was changed, or has
+// begun to run.
 func (r *Runner) awaitHung(j *job) {
 	act := r.running[j.Name]
 	if act == nil || act.always || act.hung {

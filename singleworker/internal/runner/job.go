@@ -37,7 +37,8 @@ func (r *Runner) wakeAt(j *job, t time.Time, f func()) {
 	}
 }
 
-// after calls f on the loop when d has passed, unless the timer is stopped before. name is the job's, or "".
+// after calls f on the loop when d has passed, unless the timer is stopped before. name is the
+// job's, or "".
 func (r *Runner) after(name string, d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(r.cfg.Chance.Apart("timer "+name, d), func() { r.box.Post(f) })
 }

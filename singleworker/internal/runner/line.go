@@ -1,14 +1,15 @@
 package runner
 
-// full reports whether as many runs are in progress as may be. A run counts from the decision to claim it until
-// its result is recorded, so that there are never more than the limit.
-// Runs of jobs that always run do not count: they would keep others from running for ever.
+// full reports whether as many runs are in progress as may be. A run counts from the decision to
+// claim it until its result is recorded, so that there are never more than the limit. Runs of jobs
+// that always run do not count: they would keep others from running for ever.
 func (r *Runner) full() bool {
 	return r.cfg.MaxRunning > 0 && len(r.running)-r.endless >= r.cfg.MaxRunning
 }
 
-// queue makes a job wait until a run of another one has ended. What is to be done is decided then, by the time that it is:
-// a tick that has waited for too long is subject to the job's misfire policy.
+// queue makes a job wait until a run of another one has ended. What is to be done is decided then,
+// by the time that it is: a tick that has waited for too long is subject to the job's misfire
+// policy.
 func (r *Runner) queue(j *job) {
 	r.release() // it waits for the results
 	if j.waitsSince.IsZero() {

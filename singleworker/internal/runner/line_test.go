@@ -25,8 +25,8 @@ func limited(t *testing.T, most int) *world {
 	return w
 }
 
-// ownMany owns many jobs that are due every minute, of runs that take 100 ms, and returns the most runs of handlers that were in
-// progress at once.
+// ownMany owns many jobs that are due every minute, of runs that take 100 ms, and returns the most
+// runs of handlers that were in progress at once.
 func ownMany(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
 	var now atomic.Int64
 	most = new(atomic.Int64)
@@ -42,7 +42,8 @@ func ownMany(w *world, jobs int, policy ticks.Policy) (most *atomic.Int64) {
 	return most
 }
 
-// 100 jobs are due in the same second, five may run at once: all run, the last ones two seconds late.
+// 100 jobs are due in the same second, five may run at once: all run, the last ones two seconds
+// late.
 func TestMaxRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestMaxRunning(t *testing.T) {
 	})
 }
 
-// Runs that wait for others begin when those have ended: results are not held back then, although many jobs are due.
+// Runs that wait for others begin when those have ended: results are not held back then, although
+// many jobs are due.
 func TestMaxRunningOfACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +129,8 @@ func TestMaxRunningDelaysBeyondTheMisfirePolicy(t *testing.T) {
 	}
 }
 
-// Ticks that come while the job waits are missed because of that, those before its owner had it are not.
+// Ticks that come while the job waits are missed because of that, those before its owner had it are
+// not.
 func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +153,8 @@ func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 	})
 }
 
-// Manual runs wait, too; and who waits longest goes first, also before the next tick of the job that makes room.
+// Manual runs wait, too; and who waits longest goes first, also before the next tick of the job
+// that makes room.
 func TestMaxRunningIsFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

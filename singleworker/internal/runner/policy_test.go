@@ -72,7 +72,8 @@ func TestMisfireAtAdoption(t *testing.T) {
 	}
 }
 
-// abandon leaves a run of the tick of 00:01 open in the records, as if its owner had died in the given attempt.
+// abandon leaves a run of the tick of 00:01 open in the records, as if its owner had died in the
+// given attempt.
 func (k *keeper) abandon(attempt int) {
 	k.change("job", func(j *kept) {
 		tick := after(time.Minute).UnixMilli()

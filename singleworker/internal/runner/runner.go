@@ -31,13 +31,14 @@ func (e *StuckError) Error() string {
 // stuckAfter is how long handlers have to return after their context was canceled.
 const stuckAfter = 5 * time.Second
 
-// Keeper writes the records of jobs. Its methods must not block. Each done is called once, or once for each commit, on any
-// goroutine, perhaps before the method returns.
+// Keeper writes the records of jobs. Its methods must not block. Each done is called once, or once
+// for each commit, on any goroutine, perhaps before the method returns.
 type Keeper interface {
-	// Commit writes decisions, which are the keeper's from then on, in as few transactions as they fit; done gets the index of each, and
-	// the record as it is then. One fails with ticks.ErrConflict, and the record, when that is not From; with ticks.ErrNoRequest when the
-	// manual run to be opened was canceled; with ticks.ErrSpecChanged when the spec has changed, which Own is about to tell;
-	// or when the job is no longer owned. With ticks.ErrWithheld it was written.
+	// Commit writes decisions, which are the keeper's from then on, in as few transactions as they
+	// fit; done gets the index of each, and the record as it is then. One fails with
+	// ticks.ErrConflict, and the record, when that is not From; with ticks.ErrNoRequest when the
+	// manual run to be opened was canceled; with ticks.ErrSpecChanged when the spec has changed, which
+	// Own is about to tell; or when the job is no longer owned. With ticks.ErrWithheld it was written.
 	Commit(all []*ticks.Commit, done func(i int, current *ticks.Record, err error))
 	// Amend corrects the history entry of a run that another owner recorded as interrupted or lost.
 	Amend(job string, e ticks.Entry, done func(err error))
@@ -54,7 +55,8 @@ type Observer interface {
 	Ended(r Result)
 	// Refused is called when a run could not be claimed.
 	Refused(job string, err error)
-	// Hung is called once when a run in progress counts as hung. 95% of those before it took usual at most; 0: that is not known.
+	// Hung is called once when a run in progress counts as hung. 95% of those before it took usual at
+	// most; 0: that is not known.
 	Hung(r Run, usual time.Duration)
 	// Recorded is called after entries were written to the history of the job.
 	Recorded(job string, entries []ticks.Entry)
@@ -86,8 +88,8 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Runner runs jobs. Own, Requested, Begun, Disown, Full, Waiting, ClockStepped and Stop are safe for
-// concurrent use, also before Run, and return at once.
+// Runner runs jobs. Own, Requested, Begun, Disown, Full, Waiting, ClockStepped and Stop are safe
+// for concurrent use, also before Run, and return at once.
 type Runner struct {
 	cfg Config
 	log *slog.Logger
@@ -314,7 +316,8 @@ func (r *Runner) schedule(j *job) {
 	r.due(a) // a tick that comes so soon that its alarm is late already
 }
 
-// alarmOf is the alarm of a schedule, which equal schedules share. It makes gocron call due at each of its ticks.
+// alarmOf is the alarm of a schedule, which equal schedules share. It makes gocron call due at each
+// of its ticks.
 func (r *Runner) alarmOf(s *cronexpr.Schedule) (*alarm, error) {
 	if a := r.alarms[s]; a != nil {
 		return a, nil

@@ -78,7 +78,8 @@ func TestAClaimThatWaitsIsNotStuck(t *testing.T) {
 	})
 }
 
-// A claim in flight when the runner stops begins no run, whenever it is answered: it is left to the next owner.
+// A claim in flight when the runner stops begins no run, whenever it is answered: it is left to the
+// next owner.
 func TestAClaimThatIsLate(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {

@@ -18,8 +18,8 @@ const (
 	maxBatchBytes = 512 << 10
 )
 
-// fanOut is into how many pieces groups are divided that were refused again and again although nothing could be read
-// that refuses them.
+// fanOut is into how many pieces groups are divided that were refused again and again although
+// nothing could be read that refuses them.
 const fanOut = 8
 
 // Result is what became of one group of operations.
@@ -67,9 +67,10 @@ func (l *Loop) Apply(ctx context.Context, groups [][]zkconn.Op) []Result {
 	return results
 }
 
-// apply sends one transaction, and again without the refused group, if one is. That costs one request if it was the only
-// one. A second refusal is unlikely to be the last of hundreds: then the nodes are read, which tell all that are, in
-// few requests. What is refused nevertheless, because a node may not be read, say, has the others sent in pieces.
+// apply sends one transaction, and again without the refused group, if one is. That costs one
+// request if it was the only one. A second refusal is unlikely to be the last of hundreds: then the
+// nodes are read, which tell all that are, in few requests. What is refused nevertheless, because a
+// node may not be read, say, has the others sent in pieces.
 func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, refusals int) []Result {
 	results := make([]Result, len(groups))
 	tx := combine(groups)
@@ -114,8 +115,8 @@ func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, refusals int) []
 	return results
 }
 
-// transaction is groups of operations as they are sent. A check that several groups make is made once:
-// if it is refused, all of them are.
+// transaction is groups of operations as they are sent. A check that several groups make is made
+// once: if it is refused, all of them are.
 type transaction struct {
 	ops    []zkconn.Op
 	at     [][]int // by group: where each of its operations is in ops
@@ -148,7 +149,8 @@ func combine(groups [][]zkconn.Op) transaction {
 	return tx
 }
 
-// refuse reads the nodes of a refused transaction, answers those of some groups that they refuse, and returns the others.
+// refuse reads the nodes of a refused transaction, answers those of some groups that they refuse,
+// and returns the others.
 func (tx transaction) refuse(ctx context.Context, conn *zkconn.Conn, some []int, results []Result) (rest []int) {
 	var reads []zkconn.Read
 	nodes := make(map[string]zkconn.ReadResult) // by path
@@ -176,8 +178,8 @@ func (tx transaction) refuse(ctx context.Context, conn *zkconn.Conn, some []int,
 	return rest
 }
 
-// refusals is, by operation, why nodes as they were read refuse it; nil where they do not tell, because one before it
-// changes its node, say.
+// refusals is, by operation, why nodes as they were read refuse it; nil where they do not tell,
+// because one before it changes its node, say.
 func (tx transaction) refusals(nodes map[string]zkconn.ReadResult) []error {
 	errs := make([]error, len(tx.ops))
 	changed := make(map[string]bool)
@@ -207,6 +209,6 @@ func (tx transaction) statsOf(g int, stats []zkconn.Stat) []zkconn.Stat {
 // togetherAtOnce is how many requests of one Together are under way.
 const togetherAtOnce = 32
 
-// Together makes n requests, 32 at once, and waits for them: the connection pipelines them, so that they cost
-// n/32 round trips, not n. It is called beside the loop.
+// Together makes n requests, 32 at once, and waits for them: the connection pipelines them, so that
+// they cost n/32 round trips, not n. It is called beside the loop.
 func Together(n int, request func(i int)) { task.Together(togetherAtOnce, n, request) }

@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// readWindow is how many requests of zkconn.MaxReads are under way. What else is sent waits for those at most:
-// some thousand reads, which a server answers in some 20 ms.
+// readWindow is how many requests of zkconn.MaxReads are under way. What else is sent waits for
+// those at most: some thousand reads, which a server answers in some 20 ms.
 const readWindow = 4
 
 // A reader sends what a loop reads in few requests.
@@ -48,15 +48,18 @@ func (o *outcome) take(first int, part []zkconn.ReadResult) {
 	}
 }
 
-// Read reads nodes together with what else is read in this turn, and then calls done on the loop, with the results in
-// the order of reads. The errors are those of ReadMany, which this uses: there is one error for each read.
+// Read reads nodes together with what else is read in this turn, and then calls done on the loop,
+// with the results in the order of reads. The errors are those of ReadMany, which this uses: there
+// is one error for each read.
 //
-// It costs one request of 256 reads, or two if they are to be watched, for as many nodes. At most four such requests
-// are under way; what is asked for first is sent first, so that who reads many nodes keeps those waiting that read
-// after it, but no writes. done gets the results of all its reads at once.
+// It costs one request of 256 reads, or two if they are to be watched, for as many nodes. At most
+// four such requests are under way; what is asked for first is sent first, so that who reads many
+// nodes keeps those waiting that read after it, but no writes. done gets the results of all its
+// reads at once.
 //
-// The watches end with the connection: who relies on them reads again when the instance has joined again. What was
-// read with a watch in an earlier connection is answered with ErrLost, even if its answer has come.
+// The watches end with the connection: who relies on them reads again when the instance has joined
+// again. What was read with a watch in an earlier connection is answered with ErrLost, even if its
+// answer has come.
 func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
 	if len(reads) == 0 {
 		r.loop.Defer(func() { done(nil) })

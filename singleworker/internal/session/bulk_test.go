@@ -90,7 +90,8 @@ func TestReadsOfATurnTravelTogether(t *testing.T) {
 	})
 }
 
-// The instance is in another connection before what it has read is taken in, though that was answered: the watches have ended.
+// The instance is in another connection before what it has read is taken in, though that was
+// answered: the watches have ended.
 func TestReadingIsTakenInTooLate(t *testing.T) {
 	t.Parallel()
 	for what, late := range map[string]bool{"in time": false, "too late": true} {

@@ -8,8 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// ServerClock is ZooKeeper's clock, as far as the answers to this instance's writes tell. Its methods, but for Multi, are
-// called on the loop.
+// ServerClock is ZooKeeper's clock, as far as the answers to this instance's writes tell. Its
+// methods, but for Multi, are called on the loop.
 type ServerClock struct {
 	// OnAnswer is called on the loop when the clocks were compared, before anything else is.
 	OnAnswer func()
@@ -19,7 +19,8 @@ type ServerClock struct {
 	compared  time.Duration // Mono: when it was last compared with the wall clock
 }
 
-// Multi is that of Conn. It takes from the answer what time it is by ZooKeeper's clock. It may be called by anybody.
+// Multi is that of Conn. It takes from the answer what time it is by ZooKeeper's clock. It may be
+// called by anybody.
 func (c *ServerClock) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
 	l := c.loop
 	sent := l.Clock.Reading()

@@ -10,22 +10,24 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Lane is a queue of writes. The server answers a session in the order of its requests, so a write waits
-// for everything that is under way before it. That is bounded per lane.
+// Lane is a queue of writes. The server answers a session in the order of its requests, so a write
+// waits for everything that is under way before it. That is bounded per lane.
 type Lane int
 
 // The lanes, in the order in which they are served.
 const (
 	// Beats is for heartbeats, which never wait: leases depend on them.
 	Beats Lane = iota
-	// Claims is for what a run waits for: its claim, and the way of its slot from one owner to the next.
+	// Claims is for what a run waits for: its claim, and the way of its slot from one owner to the
+	// next.
 	Claims
 	// Others is for everything else, such as results. It waits for claims, up to patience.
 	Others
 )
 
 // underWay limits the transactions of a lane that are under way. What comes meanwhile goes together
-// with the next one; two keep the server busy. So a heartbeat has at most three transactions before it.
+// with the next one; two keep the server busy. So a heartbeat has at most three transactions before
+// it.
 var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Others: 1}
 
 // patience is how long writes of Others wait while there are claims. They gather meanwhile.
@@ -48,8 +50,8 @@ type writing struct {
 // lanes are the queues by Lane.
 type lanes [len(underWay)]lane
 
-// Write sends ops, all or none of them, together with what else is written in this lane, and then calls
-// done on the loop.
+// Write sends ops, all or none of them, together with what else is written in this lane, and then
+// calls done on the loop.
 func (l *Loop) Write(to Lane, ops []zkconn.Op, done func(Result)) {
 	q := &l.lanes[to]
 	q.waiting = append(q.waiting, writing{ops: ops, at: l.Now(), done: func(_ int, r Result) { done(r) }})
@@ -68,7 +70,8 @@ func (l *Loop) WriteAll(to Lane, groups [][]zkconn.Op, done func(i int, r Result
 
 func (q *lane) empty() bool { return len(q.waiting) == 0 && len(q.underWay) == 0 }
 
-// Waited is for how long the oldest write of a lane has not been answered. It is 0 if there is no such write.
+// Waited is for how long the oldest write of a lane has not been answered. It is 0 if there is no
+// such write.
 func (l *Loop) Waited(in Lane) time.Duration {
 	switch q := &l.lanes[in]; {
 	case len(q.underWay) > 0:
@@ -142,8 +145,8 @@ func answer(writes []writing, result func(i int) Result) {
 	}
 }
 
-// drop answers what was not sent before the connection was lost. Its writers must learn first what has
-// changed meanwhile.
+// drop answers what was not sent before the connection was lost. Its writers must learn first what
+// has changed meanwhile.
 func (ls *lanes) drop(now lease.Instant) {
 	lost := Result{Err: zkconn.ErrLost, Refused: -1, SentAt: now}
 	for to := range ls {

@@ -135,7 +135,8 @@ func TestHeartbeatPassesWhatWaits(t *testing.T) {
 	})
 }
 
-// The answer to a heartbeat passes what waits for the loop: a lease must not lapse because the loop is busy with other answers.
+// The answer to a heartbeat passes what waits for the loop: a lease must not lapse because the loop
+// is busy with other answers.
 func TestAnswersToHeartbeatsComeFirst(t *testing.T) {
 	t.Parallel()
 	inTraffic(t, func(w *traffic) {
@@ -199,7 +200,8 @@ func TestOthersWaitForClaims(t *testing.T) {
 	})
 }
 
-// What was not sent when the connection is lost is not sent in the next one: it is answered as unknown.
+// What was not sent when the connection is lost is not sent in the next one: it is answered as
+// unknown.
 func TestNothingWaitsBeyondTheConnection(t *testing.T) {
 	t.Parallel()
 	inTraffic(t, func(w *traffic) {

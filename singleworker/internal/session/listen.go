@@ -22,14 +22,15 @@ type Listener struct {
 	waits   bool // its node is being made, or it is read again later
 }
 
-// Listen returns what follows the signal whose node an operation makes. told is called on the loop with what has changed: with "" if anything may
-// have, because a change was not seen, or because the signal cannot be read. Then it is called once in a sync period.
+// Listen returns what follows the signal whose node an operation makes. told is called on the loop
+// with what has changed: with "" if anything may have, because a change was not seen, or because
+// the signal cannot be read. Then it is called once in a sync period.
 func Listen(l *Loop, node zkconn.Op, told func(about string)) *Listener {
 	return &Listener{loop: l, node: node, told: told}
 }
 
-// Joined has the signal be followed in a connection. If it was read there with a watch, before all that it tells of, it was read as given. If
-// not, anything may have changed.
+// Joined has the signal be followed in a connection. If it was read there with a watch, before all
+// that it tells of, it was read as given. If not, anything may have changed.
 func (s *Listener) Joined(read *zkconn.ReadResult) {
 	missed := s.missed
 	s.known, s.missed = false, false

@@ -115,8 +115,8 @@ func (l *Loop) Run(ctx context.Context, h Handler) error {
 	return err
 }
 
-// turnLimit is when a turn ends although more is posted: under overload, heartbeats that are due must not wait
-// for thousands of answers.
+// turnLimit is when a turn ends although more is posted: under overload, heartbeats that are due
+// must not wait for thousands of answers.
 const turnLimit = 5 * time.Millisecond
 
 func (l *Loop) run(ctx context.Context) error {
@@ -167,8 +167,8 @@ func (l *Loop) end() {
 	l.box.Close()
 }
 
-// Defer runs f later in this turn, after everything deferred before it. It is how a room carries out
-// a list of actions in order although one of them leads to more.
+// Defer runs f later in this turn, after everything deferred before it. It is how a room carries
+// out a list of actions in order although one of them leads to more.
 func (l *Loop) Defer(f func()) { l.turn = append(l.turn, f) }
 
 // Tell has the handler handle n later in this turn: how a room speaks to those above it.
@@ -201,13 +201,13 @@ func (l *Loop) Ended() <-chan struct{} { return l.ended }
 // Now is the monotonic time.
 func (l *Loop) Now() time.Duration { return l.Clock.Now().Mono }
 
-// SyncPeriod is how often an instance polls in addition to watches. It is at most the session timeout,
-// which the server may have granted shorter than requested, so that a hung owner is detected no
-// later than a dead one. It may be called by anybody.
+// SyncPeriod is how often an instance polls in addition to watches. It is at most the session
+// timeout, which the server may have granted shorter than requested, so that a hung owner is
+// detected no later than a dead one. It may be called by anybody.
 func (l *Loop) SyncPeriod() time.Duration { return min(l.cfg.SyncPeriod, l.Conn.SessionTimeout()) }
 
-// WaitToAskAgain waits for a sync period, beside the loop: after an error that no reconnect will mend, such
-// as a node that may not be read, so that the loop does not ask without a pause.
+// WaitToAskAgain waits for a sync period, beside the loop: after an error that no reconnect will
+// mend, such as a node that may not be read, so that the loop does not ask without a pause.
 func (l *Loop) WaitToAskAgain(ctx context.Context) {
 	timer := time.NewTimer(l.SyncPeriod())
 	defer timer.Stop()
@@ -229,8 +229,8 @@ func (l *Loop) NextLook() time.Duration {
 // Connected reports whether a server is connected.
 func (l *Loop) Connected() bool { return l.connected }
 
-// Joined reports whether this instance is part of the group: only then may anything be written but what
-// joining itself takes.
+// Joined reports whether this instance is part of the group: only then may anything be written but
+// what joining itself takes.
 func (l *Loop) Joined() bool { return l.joined }
 
 // SetJoined notes that the instance's ephemeral node exists, or no longer does.
@@ -295,8 +295,8 @@ func (l *Loop) warnIfUnreachable() {
 		"servers", l.Conn.Servers(), "err", err)
 }
 
-// OnePerTime keeps a request from being sent twice at once: what is asked for meanwhile is sent once
-// more afterwards. The zero value is ready.
+// OnePerTime keeps a request from being sent twice at once: what is asked for meanwhile is sent
+// once more afterwards. The zero value is ready.
 type OnePerTime struct{ running, again bool }
 
 // Begin reports whether to send now.

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What a closure leads to runs after it, in the order in which it was asked for, and before the next closure.
+// What a closure leads to runs after it, in the order in which it was asked for, and before the
+// next closure.
 func TestTurnIsInOrderAndNothingReenters(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -169,7 +170,8 @@ func TestErrorOfATaskEndsTheLoop(t *testing.T) {
 	})
 }
 
-// The loop knows its session before it passes an event on; an attempt to connect that fails is no event.
+// The loop knows its session before it passes an event on; an attempt to connect that fails is no
+// event.
 func TestConnectionIsFollowed(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -7,7 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// What was watched in a connection that has ended since is to be read again. What was only read, or not, stays.
+// What was watched in a connection that has ended since is to be read again. What was only read, or
+// not, stays.
 func TestWatchesOfAnEarlierConnectionAreLost(t *testing.T) {
 	t.Parallel()
 	reads := []zkconn.Read{{Path: "/a", Watch: true}, {Path: "/b"}, {Path: "/c", Watch: true}}
@@ -21,5 +22,6 @@ func TestWatchesOfAnEarlierConnectionAreLost(t *testing.T) {
 	}
 }
 
-// Hear tells the loop of an event. Tests call it, so that one comes at a moment at which it seldom does.
+// Hear tells the loop of an event. Tests call it, so that one comes at a moment at which it seldom
+// does.
 func (l *Loop) Hear(ev zkconn.Event) { l.onEvent(ev) }

@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ReadError makes an error in reading or parsing a node of a job a *zkrec.UnreadableError, unless it
-// may pass by itself (the answer is not known) or the node does not exist.
+// ReadError makes an error in reading or parsing a node of a job a *zkrec.UnreadableError, unless
+// it may pass by itself (the answer is not known) or the node does not exist.
 func ReadError(path string, err error) error {
 	if err == nil || zkconn.IsUnknown(err) || errors.Is(err, zkconn.ErrNoNode) {
 		return err

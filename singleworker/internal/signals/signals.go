@@ -1,8 +1,9 @@
 // Package signals tells those who must look of a change, by a node that the same transaction sets.
 //
-// A watch on each record tells of everything, and costs the server one for each record and instance. Of what seldom changes, only
-// a few nodes are watched instead, each for many records: who changes one of these sets that node as well, whatever its version,
-// with the name of what has changed. So the event, and the node's data, come no later than the change can be read.
+// A watch on each record tells of everything, and costs the server one for each record and
+// instance. Of what seldom changes, only a few nodes are watched instead, each for many records:
+// who changes one of these sets that node as well, whatever its version, with the name of what has
+// changed. So the event, and the node's data, come no later than the change can be read.
 //
 // The jobs are divided among 64 signals. An instance that hears of one reads it and watches it
 // again. If its version is the next one and it names a job, that job alone is read; if a version
@@ -52,7 +53,8 @@ func OfJob(tree zkrec.Tree, job string) []Signal {
 // maxNames is how many slots are named at most; all are read if there are more.
 const maxNames = 16
 
-// OfRequests is the signals that something was asked of slots, by the incarnations that are to look.
+// OfRequests is the signals that something was asked of slots, by the incarnations that are to
+// look.
 func OfRequests(tree zkrec.Tree, slots map[string][]string) (of []Signal) {
 	for _, incarnation := range slices.Sorted(maps.Keys(slots)) {
 		s := Signal{Path: tree.AskedOf(incarnation)}
@@ -72,8 +74,9 @@ func Slots(about string) []string {
 	return strings.Split(about, "\n")
 }
 
-// Multi is zkconn.Conn.Multi together with signals. The change does not depend on them: a signal that cannot be given is left out, and
-// who listens finds the change when it looks without having been told.
+// Multi is zkconn.Conn.Multi together with signals. The change does not depend on them: a signal
+// that cannot be given is left out, and who listens finds the change when it looks without having
+// been told.
 func Multi(ctx context.Context, conn *zkconn.Conn, of []Signal, ops ...zkconn.Op) ([]zkconn.Stat, error) {
 	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.Multi(ctx, ops...) })
 }
@@ -122,8 +125,8 @@ func refused(err error, of []Signal) int {
 	return slices.IndexFunc(of, func(s Signal) bool { return s.Path == failed.Path })
 }
 
-// Prepare makes the signals of jobs that do not exist, and the parent of those of requests. One that cannot be made is left to those
-// who need it.
+// Prepare makes the signals of jobs that do not exist, and the parent of those of requests. One
+// that cannot be made is left to those who need it.
 func Prepare(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) error {
 	for _, root := range []string{tree.Asked(), tree.Changes()} {
 		if err := conn.EnsureRoot(ctx, root); err != nil {

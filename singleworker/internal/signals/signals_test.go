@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A change and its signals are one transaction; a signal that cannot be given does not keep the change.
+// A change and its signals are one transaction; a signal that cannot be given does not keep the
+// change.
 func TestSignalsTravelWithTheChange(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

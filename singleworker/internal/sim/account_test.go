@@ -37,7 +37,8 @@ type account struct {
 	early   map[int64]bool          // ticks that were recorded as not run before their time
 }
 
-// term is a time in which a slot belongs to the layout and has one schedule: the ticks after since, up to until.
+// term is a time in which a slot belongs to the layout and has one schedule: the ticks after since,
+// up to until.
 type term struct {
 	since, until int64 // until 0: it lasts
 	sched        *cronexpr.Schedule
@@ -47,8 +48,8 @@ type term struct {
 // term is the last one.
 func (a *account) term() *term { return &a.terms[len(a.terms)-1] }
 
-// leave ends the terms with a layout that is the slot's last. Schedules may have been replaced since it was decided
-// how far it goes.
+// leave ends the terms with a layout that is the slot's last. Schedules may have been replaced
+// since it was decided how far it goes.
 func (a *account) leave(until int64) {
 	for len(a.terms) > 1 && a.term().since >= until {
 		a.terms = a.terms[:len(a.terms)-1]
@@ -164,8 +165,8 @@ func (l *ledger) checkAccounts() {
 	}
 }
 
-// diedSoon reports whether an instance was killed before it could record the result of a run: it has hardly
-// sent a heartbeat since. Only time with a connection counts.
+// diedSoon reports whether an instance was killed before it could record the result of a run: it
+// has hardly sent a heartbeat since. Only time with a connection counts.
 func (l *ledger) diedSoon(run *swtest.Run) bool {
 	r := l.reignOfPart(run.Job, run.Shard.Index, run.Instance.Name, run.Token)
 	return run.Instance.State() == swtest.Killed && r != nil && r.beatsAfter(run.Ended) < beatsOfTwoSessions
@@ -225,8 +226,8 @@ func (l *ledger) checkAccount(acc *account) {
 	}
 }
 
-// next is the slot's first tick later than the given one. A row may span a time in which the slot belonged to
-// no layout and was not deleted yet; it does not count those ticks.
+// next is the slot's first tick later than the given one. A row may span a time in which the slot
+// belonged to no layout and was not deleted yet; it does not count those ticks.
 func (a *account) next(tick int64) int64 {
 	for _, t := range a.terms {
 		if t.until != 0 && tick >= t.until {
@@ -280,7 +281,8 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	}
 }
 
-// isCalm reports whether a tick came when its slot had had the same owner for a while and nothing happened.
+// isCalm reports whether a tick came when its slot had had the same owner for a while and nothing
+// happened.
 func (l *ledger) isCalm(slot string, tick time.Time) bool {
 	return tick.After(l.calmFrom) && l.calmTo.Sub(tick) > settledWithin && slices.ContainsFunc(l.reigns[slot], func(r *reign) bool {
 		// A dead owner's reign lasts as long as nobody may take the slot, or has room.

@@ -14,8 +14,8 @@ import (
 
 var againFlag = flag.Int("sim.again", 0, "how many times to run the first seed of each breach again; 0: one seed, twice")
 
-// A seed that shows a violation shows it again, in 19 of 20 runs at least. With -sim.again=20 it is counted for
-// every breach, or that of -sim.breach.
+// A seed that shows a violation shows it again, in 19 of 20 runs at least. With -sim.again=20 it is
+// counted for every breach, or that of -sim.breach.
 func TestViolationComesAgain(t *testing.T) {
 	t.Parallel()
 	const within = 400

@@ -40,7 +40,8 @@ type mark struct {
 	watermark int64
 }
 
-// markAt is the watermark as an instance may have read it that writes at the given time: some sessions before.
+// markAt is the watermark as an instance may have read it that writes at the given time: some
+// sessions before.
 func (a *account) markAt(t time.Time) int64 {
 	if t.Before(a.begun) {
 		return 0 // it did not exist yet
@@ -61,8 +62,9 @@ func (a *account) advanced(at time.Time, window time.Duration) {
 	a.marks = append(a.marks, mark{at, a.record.Watermark})
 }
 
-// stale is how old what an instance knows may be when its alarm is written: a reply and a request may each take the better
-// part of a session, and its server be one behind. The longest session of the simulation has 10 s.
+// stale is how old what an instance knows may be when its alarm is written: a reply and a request
+// may each take the better part of a session, and its server be one behind. The longest session of
+// the simulation has 10 s.
 const stale = 30 * time.Second
 
 // leastAlarm is the least AlarmAfter of a job of the simulation.
@@ -127,7 +129,8 @@ func (l *ledger) checkAlarms() {
 	l.counts.alarms = len(l.alarms)
 }
 
-// alarmOf is the alarm that a hook was told of, and its slot: shard 0 of 1 may be the job itself, and is told of later.
+// alarmOf is the alarm that a hook was told of, and its slot: shard 0 of 1 may be the job itself,
+// and is told of later.
 func alarmOf(of map[string]map[int64]*alarmed, told warned) (slot string, found *alarmed) {
 	slots := []string{told.Job, zkrec.ShardSlot(told.Job, told.Shard.Index)}
 	switch {

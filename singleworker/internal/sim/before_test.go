@@ -23,8 +23,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
-// A group with jobs whose shards wait for BeforeTick, which passes, takes its time, refuses and fails, while instances die, stop,
-// come back, are cut off, and the jobs' shards are changed. The test keeps its own account of the calls.
+// A group with jobs whose shards wait for BeforeTick, which passes, takes its time, refuses and
+// fails, while instances die, stop, come back, are cut off, and the jobs' shards are changed. The
+// test keeps its own account of the calls.
 type gated struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -265,8 +266,8 @@ func (g *gated) judgeLedger(say func(format string, args ...any)) {
 	}
 }
 
-// judgeCalls judges that no shard runs a tick before BeforeTick has returned nil for it, unless it had none then, and that there is one
-// call at a time.
+// judgeCalls judges that no shard runs a tick before BeforeTick has returned nil for it, unless it
+// had none then, and that there is one call at a time.
 func (g *gated) judgeCalls(say func(format string, args ...any)) {
 	passed, last := make(map[string]time.Time), make(map[string]time.Time)
 	for _, b := range g.cluster.Befores() {
@@ -287,7 +288,8 @@ func (g *gated) judgeCalls(say func(format string, args ...any)) {
 	}
 }
 
-// judgeQuiet judges that without faults each tick is run by all shards, or by none, as BeforeTick says.
+// judgeQuiet judges that without faults each tick is run by all shards, or by none, as BeforeTick
+// says.
 func (g *gated) judgeQuiet(begun, ended time.Time, say func(format string, args ...any)) {
 	ran := make(map[string]int)
 	for _, r := range g.cluster.Runs() {
@@ -309,7 +311,8 @@ func (g *gated) judgeQuiet(begun, ended time.Time, say func(format string, args 
 	}
 }
 
-// No shard begins a tick before BeforeTick has returned nil for it; one that it refuses is run by none.
+// No shard begins a tick before BeforeTick has returned nil for it; one that it refuses is run by
+// none.
 func TestBeforeTickUnderFaults(t *testing.T) {
 	t.Parallel()
 	for k := range uint64(simkit.Seeds(20)) {

@@ -20,9 +20,9 @@ var application = []string{
 
 // BenchmarkVirtualHour is what an hour of a group costs on which nothing bad happens: the
 // production code of 6 instances with the defaults of Config, from the Manager down, 30 jobs whose
-// handlers return at once, the server, and the record of it all; messages take no time. It reports real seconds per virtual
-// hour, once with an application's schedules and once with those of the simulation, which are much
-// denser: 7 ticks per second.
+// handlers return at once, the server, and the record of it all; messages take no time. It reports
+// real seconds per virtual hour, once with an application's schedules and once with those of the
+// simulation, which are much denser: 7 ticks per second.
 func BenchmarkVirtualHour(b *testing.B) {
 	for _, load := range []struct {
 		name      string

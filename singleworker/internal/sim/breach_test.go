@@ -30,8 +30,8 @@ func has(r *zkdev.Request, op zkdev.Op, suffix string) bool {
 	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return o.Op == op && strings.HasSuffix(o.Path, suffix) })
 }
 
-// isClaim reports whether a transaction is a claim that opens a run: between two checks it writes a heartbeat. What is checked, and
-// which heartbeat, a breach may have changed.
+// isClaim reports whether a transaction is a claim that opens a run: between two checks it writes a
+// heartbeat. What is checked, and which heartbeat, a breach may have changed.
 func isClaim(r *zkdev.Request) bool {
 	for k := 2; k < len(r.Ops); k++ {
 		beat := r.Ops[k-1]
@@ -43,8 +43,8 @@ func isClaim(r *zkdev.Request) bool {
 	return false
 }
 
-// silentOwner holds a's heartbeats and signs of life back until b tries to take the job; they then arrive before b's
-// takeover does: it must be refused because of the heartbeat's version.
+// silentOwner holds a's heartbeats and signs of life back until b tries to take the job; they then
+// arrive before b's takeover does: it must be refused because of the heartbeat's version.
 func silentOwner(s *scene, b *breach) {
 	owner, taker := s.begin(&breach{}, b)
 	var reached atomic.Bool
@@ -160,9 +160,9 @@ func lateAdoption(s *scene, b *breach) {
 	s.passOver(owner, session/2)
 }
 
-// lateLeave has a, which owns nothing, read from a server that is behind: it does not learn that somebody has deleted its
-// node and that another process of its id has joined and owns the job. When it leaves, it must not delete the other's node,
-// because b would take the job at once.
+// lateLeave has a, which owns nothing, read from a server that is behind: it does not learn that
+// somebody has deleted its node and that another process of its id has joined and owns the job.
+// When it leaves, it must not delete the other's node, because b would take the job at once.
 func lateLeave(s *scene, b *breach) {
 	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule}); err != nil {
 		s.t.Fatal(err)
@@ -195,8 +195,8 @@ func lateLeave(s *scene, b *breach) {
 	time.Sleep(2 * session)
 }
 
-// deposed has somebody delete the node with which a leads: b leads, and a must not claim any more, although it owns the job
-// until it has handed that over.
+// deposed has somebody delete the node with which a leads: b leads, and a must not claim any more,
+// although it owns the job until it has handed that over.
 func deposed(s *scene, b *breach) {
 	s.latch, s.brief = true, true
 	s.begin(b, &breach{})

@@ -12,7 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Breaches for random groups with jobs that always run, jobs that run on every instance, limits, labels and wrong clocks.
+// Breaches for random groups with jobs that always run, jobs that run on every instance, limits,
+// labels and wrong clocks.
 
 // configure gives an instance the configuration of the breach; there may be none.
 func (b *breach) configure(cfg *singleworker.Config) {
@@ -64,7 +65,8 @@ func everywhere(p *profile) { p.Everywhere = true }
 
 func placed(p *profile) { p.Placed = true }
 
-// restarts has the next run of a job that always runs come sooner or later than it should, but not before the end of the last one.
+// restarts has the next run of a job that always runs come sooner or later than it should, but not
+// before the end of the last one.
 func restarts(by time.Duration) func(path string, data []byte) []byte {
 	return func(path string, data []byte) []byte {
 		record, err := zkrec.ParseTick(data, time.Now())
@@ -76,7 +78,8 @@ func restarts(by time.Duration) func(path string, data []byte) []byte {
 	}
 }
 
-// refusedParts has claims for the parts of jobs on every instance check versions that nodes do not have.
+// refusedParts has claims for the parts of jobs on every instance check versions that nodes do not
+// have.
 func refusedParts(op zkdev.Op, path string, version int32) (string, int32) {
 	if op == zkdev.OpSetData && strings.Contains(path, "/everywhere/") && strings.HasSuffix(path, "/tick") {
 		return path, version + 1<<20

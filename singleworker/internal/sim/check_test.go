@@ -35,8 +35,8 @@ type evidence struct {
 	calmFrom, calmTo time.Time
 	// unrecorded are the runs whose results OnRunEnd called unrecorded.
 	unrecorded map[string]bool
-	// contacts are when the server heard from sessions; silentFor is how long a group may take to raise an alarm, and
-	// until when it was watched.
+	// contacts are when the server heard from sessions; silentFor is how long a group may take to
+	// raise an alarm, and until when it was watched.
 	contacts  []contact
 	silentFor time.Duration
 	until     time.Time
@@ -178,7 +178,8 @@ type ledger struct {
 	// labelsOf are an instance's, and orderHeard is after how long an order is followed.
 	labelsOf   func(sid string) map[string]string
 	orderHeard time.Duration
-	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of the clocks.
+	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of
+	// the clocks.
 	clockHeard     time.Duration
 	offsets        map[string][]offset
 	server         []offset          // of the server's clock
@@ -238,8 +239,8 @@ func newLedger(tree zkrec.Tree) *ledger {
 	return l
 }
 
-// read takes in the next part of the log, of which it keeps nothing: that of an hour has hundreds of megabytes. All that one
-// zxid has done is in one part.
+// read takes in the next part of the log, of which it keeps nothing: that of an hour has hundreds
+// of megabytes. All that one zxid has done is in one part.
 func (l *ledger) read(log []zkdev.Txn) {
 	for _, txn := range swtest.Transactions(log) { // the rules by which a real server's log is audited
 		l.judge.Apply(txn)
@@ -405,8 +406,9 @@ func (l *ledger) endReign(job string, txn *zkdev.Txn, gone bool) {
 	}
 }
 
-// relieved notes that the reign that this transaction has ended was that of an owner that may live: the
-// transaction proves that no run was open. Whether that is so, and one was due, judges the other ledger.
+// relieved notes that the reign that this transaction has ended was that of an owner that may live:
+// the transaction proves that no run was open. Whether that is so, and one was due, judges the
+// other ledger.
 func (l *ledger) relieved(slot, node string, txn *zkdev.Txn) {
 	n := len(l.reigns[slot]) - 2
 	if node == rules.NodeTick && n >= 0 && l.reigns[slot][n].endBy == txn.Zxid {
@@ -424,8 +426,8 @@ func (l *ledger) reignOf(job string, token int64) *reign {
 	return nil
 }
 
-// reignOfPart is the same for a shard of a job, or an instance's part of it; the job itself is shard 0 as long as it is not divided. No two
-// tokens are the same.
+// reignOfPart is the same for a shard of a job, or an instance's part of it; the job itself is
+// shard 0 as long as it is not divided. No two tokens are the same.
 func (l *ledger) reignOfPart(job string, shard int, sid string, token int64) *reign {
 	if r := l.reignOf(zkrec.ShardSlot(job, shard), token); r != nil || shard > 0 {
 		return r
@@ -464,7 +466,8 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 }
 
-// checkSideBySide verifies that a slot has one run at a time in an instance, to the return of its handler.
+// checkSideBySide verifies that a slot has one run at a time in an instance, to the return of its
+// handler.
 func (l *ledger) checkSideBySide() {
 	var runs []audit.Run
 	for k := range l.runs {

@@ -30,8 +30,8 @@ func (w *world) clock(id string) wall.Clock {
 // mostOff is by how much clocks are wrong at most.
 const mostOff = time.Minute
 
-// drawOff draws how far a wall clock is off: mostly as little as where clocks are set over the network, at times by seconds, and
-// seldom by so much that an operator would notice.
+// drawOff draws how far a wall clock is off: mostly as little as where clocks are set over the
+// network, at times by seconds, and seldom by so much that an operator would notice.
 func (w *world) drawOff() time.Duration {
 	most := draw(w, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second, 3*time.Second, mostOff)
 	off := w.upTo(most)
@@ -79,7 +79,8 @@ func (l *ledger) offset(sid string) (o offset) {
 	return o
 }
 
-// isTrusted reports whether somebody who has been there for a while has had a right clock as long: then the group's time is the server's.
+// isTrusted reports whether somebody who has been there for a while has had a right clock as long:
+// then the group's time is the server's.
 func (l *ledger) isTrusted(at time.Time) bool {
 	if !l.isGroupRight(at, at) {
 		return false
@@ -92,7 +93,8 @@ func (l *ledger) isTrusted(at time.Time) bool {
 	return l.aheadMost <= 0 || len(l.model.Instances) < 2
 }
 
-// isRight reports whether an instance's clock was right from a time on, and a while before it, until another.
+// isRight reports whether an instance's clock was right from a time on, and a while before it,
+// until another.
 func (l *ledger) isRight(sid string, from, to time.Time) bool {
 	from = from.Add(-l.clockHeard)
 	of := l.offsets[sid]
@@ -105,8 +107,8 @@ func (l *ledger) isRight(sid string, from, to time.Time) bool {
 	return true
 }
 
-// checkAhead verifies property 14, unless the clocks of several instances are wrong and no other's is right: then they may find
-// that it is the server's.
+// checkAhead verifies property 14, unless the clocks of several instances are wrong and no other's
+// is right: then they may find that it is the server's.
 func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	server := max(0, l.serverMost(txn.Time)) // they may have found out that it is behind
 	ahead := time.UnixMilli(rec.Watermark).Sub(txn.Time.Add(server))
@@ -122,8 +124,9 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 }
 
-// checkClock verifies the rest of it: a claim is not that of an instance whose clock has been wrong for a while, by half as much again as may
-// be, unless no clock is right: then the group decides which one is.
+// checkClock verifies the rest of it: a claim is not that of an instance whose clock has been wrong
+// for a while, by half as much again as may be, unless no clock is right: then the group decides
+// which one is.
 func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	server := at(l.server, txn.Time)
 	if l.isGroupRight(txn.Time, txn.Time) {
@@ -146,8 +149,8 @@ func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 }
 
-// An instance whose clock is ahead claims ticks by that clock; when the clock is set right, nothing runs until that time
-// has come, and no tick is run twice.
+// An instance whose clock is ahead claims ticks by that clock; when the clock is set right, nothing
+// runs until that time has come, and no tick is run twice.
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +185,8 @@ func TestClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// leapingClock has the clock of a leap by less than a lease lasts: a must not claim the ticks in between.
+// leapingClock has the clock of a leap by less than a lease lasts: a must not claim the ticks in
+// between.
 func leapingClock(s *scene, b *breach) {
 	var off atomic.Int64
 	s.clock = func() time.Duration { return time.Duration(off.Load()) }

@@ -11,7 +11,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What changes a job that exists: operators, and the two versions of an application that declare it.
+// What changes a job that exists: operators, and the two versions of an application that declare
+// it.
 
 // schedule draws one that the job may have, and its zone.
 func (w *world) schedule(job *jobs.Job) {
@@ -60,8 +61,8 @@ func withPolicies(j *jobs.Job, of jobs.Job) {
 	j.Interrupted, j.MaxAttempts, j.Retries, j.Backoff, j.Timeout = of.Interrupted, of.MaxAttempts, of.Retries, of.Backoff, of.Timeout
 }
 
-// isChangeable reports whether a job may get another schedule: its record keeps some former ones, so
-// that their ticks can be counted, and the rest are counted by the oldest.
+// isChangeable reports whether a job may get another schedule: its record keeps some former ones,
+// so that their ticks can be counted, and the rest are counted by the oldest.
 func (w *world) isChangeable(job string) bool {
 	pending := 0
 	w.cluster.View(func(m *swtest.Model) {
@@ -84,7 +85,8 @@ func (w *world) isChangeable(job string) bool {
 	return pending < zkrec.MaxFormer-2
 }
 
-// declarations are what the two versions of the application declare: the same jobs, each a bit different.
+// declarations are what the two versions of the application declare: the same jobs, each a bit
+// different.
 func (w *world) declarations() (versions [2][]singleworker.Job) {
 	for k := range w.shards {
 		if !w.Declared || w.rng.IntN(4) > 0 {

@@ -72,7 +72,8 @@ func (w *world) fault() {
 	}
 }
 
-// endSession ends one from outside, or only its connection in a group where the former does not happen.
+// endSession ends one from outside, or only its connection in a group where the former does not
+// happen.
 func (w *world) endSession(victim *swtest.Instance) {
 	switch {
 	case !w.Forced:
@@ -117,7 +118,8 @@ var crowdPhases = func() (all []time.Duration) {
 	return all
 }()
 
-// untilCrowd is how long it takes until jobs of nearly all schedules that are quicker than a minute are due.
+// untilCrowd is how long it takes until jobs of nearly all schedules that are quicker than a minute
+// are due.
 func untilCrowd() time.Duration {
 	const period = 5 * time.Second
 	now := time.Now()
@@ -226,8 +228,8 @@ func (w *world) expire() {
 	_ = w.cluster.Server.ExpireSession(session.ID) // may have ended by itself
 }
 
-// deleteNode deletes the node of a healthy instance: to the others it is dead. The instance may learn
-// of it late and claim ticks meanwhile.
+// deleteNode deletes the node of a healthy instance: to the others it is dead. The instance may
+// learn of it late and claim ticks meanwhile.
 func (w *world) deleteNode(victim *swtest.Instance) {
 	w.notef("someone deletes the node of %s", victim.Name)
 	if w.rng.IntN(3) > 0 {

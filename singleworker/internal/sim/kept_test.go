@@ -15,16 +15,19 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Property 17: no run is ended because the lease of its owner is lost, as long as that has heard in time that it is not.
+// Property 17: no run is ended because the lease of its owner is lost, as long as that has heard in
+// time that it is not.
 
-// answer is one that has come to an instance: to what may have been a heartbeat, or to its greeting, which is sent at no time.
+// answer is one that has come to an instance: to what may have been a heartbeat, or to its
+// greeting, which is sent at no time.
 type answer struct {
 	sent, came time.Time
 	granted    time.Duration // the session timeout
 	zxid       int64
 }
 
-// dial connects an instance, and notes what it hears; the breach, if any, comes between that and the instance.
+// dial connects an instance, and notes what it hears; the breach, if any, comes between that and
+// the instance.
 func (w *witness) dial(name string, b *breach) func(context.Context, *zkdev.Client) (net.Conn, error) {
 	return func(ctx context.Context, client *zkdev.Client) (net.Conn, error) {
 		conn, err := client.Dial(ctx, "", "")
@@ -116,8 +119,8 @@ func (c *ear) begun() {
 	}
 }
 
-// heard is the last heartbeat of a reign that was acknowledged before a time. It does not count if a server has granted a shorter
-// session since, or the process was stopped before it could send it.
+// heard is the last heartbeat of a reign that was acknowledged before a time. It does not count if
+// a server has granted a shorter session since, or the process was stopped before it could send it.
 func (l *ledger) heard(i *swtest.Instance, r *reign, before time.Time) (last answer, ok bool) {
 	for _, a := range l.answers[i.Client] {
 		switch {
@@ -138,13 +141,15 @@ type stop struct{ from, to time.Time }
 const (
 	// asksFor is how long an instance whose clock has leapt waits for the answer that its leases hold.
 	asksFor = 250 * time.Millisecond
-	// between the times from which an instance counts its lease and at which it sends the heartbeat it may have sent others, in vain.
+	// between the times from which an instance counts its lease and at which it sends the heartbeat it
+	// may have sent others, in vain.
 	between = 200 * time.Millisecond
 	// leastLeap is by how much a clock is set if that is a leap.
 	leastLeap = 100 * time.Millisecond
 )
 
-// checkKept verifies property 17. A clock that leaps makes leases shorter, but ZooKeeper is asked before that ends runs.
+// checkKept verifies property 17. A clock that leaps makes leases shorter, but ZooKeeper is asked
+// before that ends runs.
 func (l *ledger) checkKept(run *swtest.Run, r *reign) {
 	at := run.RightEnded
 	if !errors.Is(run.Cause, singleworker.ErrLeaseLost) || r.endBy != 0 && !r.end.After(at) {

@@ -48,7 +48,8 @@ func onlyWhatFits(job *jobs.Job) {
 	}
 }
 
-// unlessOver is err, or nil if it says that the time of a one-shot has come before it was submitted.
+// unlessOver is err, or nil if it says that the time of a one-shot has come before it was
+// submitted.
 func unlessOver(err error) error {
 	if field := new(invalid.FieldError); errors.As(err, &field) && field.Field == "Schedule" {
 		return nil
@@ -56,7 +57,8 @@ func unlessOver(err error) error {
 	return err
 }
 
-// unlessAlways is err, or nil if it says that a job always runs, so that no run of it can be requested.
+// unlessAlways is err, or nil if it says that a job always runs, so that no run of it can be
+// requested.
 func unlessAlways(err error) error {
 	if field := new(invalid.FieldError); errors.As(err, &field) && field.Field == "name" {
 		return nil
@@ -78,8 +80,9 @@ func restartDue(spec *zkrec.Spec, record zkrec.Tick) int64 {
 	return max(record.RestartAt, max(record.Watermark, spec.Since, spec.ActiveLayout().Since)+1)
 }
 
-// checkRestart verifies what a result says of the next run of a job that always runs: it follows after the job's pause, which doubles
-// after each run that did not last, or at once if the run was ended for the slot to move.
+// checkRestart verifies what a result says of the next run of a job that always runs: it follows
+// after the job's pause, which doubles after each run that did not last, or at once if the run was
+// ended for the slot to move.
 func (l *ledger) checkRestart(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 	spec := &l.model.Jobs[slot].Spec
 	if !isAlways(spec) || rec.Manual != "" || !last.Open() || rec.RunID != last.RunID || rec.Open() {
@@ -103,7 +106,8 @@ func (l *ledger) checkRestart(slot string, txn *zkdev.Txn, last, rec zkrec.Tick)
 	}
 }
 
-// checkPause verifies that a run of a job that always runs does not begin before its time, and how many before it did not last.
+// checkPause verifies that a run of a job that always runs does not begin before its time, and how
+// many before it did not last.
 func (l *ledger) checkPause(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 	if !isAlways(&l.model.Jobs[slot].Spec) || rec.Manual != "" {
 		return
@@ -136,7 +140,8 @@ func (a *account) always(tick int64) bool {
 	})
 }
 
-// checkRunsOfAlways takes out of an account the runs of the time in which the job always ran: of each, there is one attempt.
+// checkRunsOfAlways takes out of an account the runs of the time in which the job always ran: of
+// each, there is one attempt.
 func (l *ledger) checkRunsOfAlways(acc *account) {
 	for tick, runs := range acc.runs {
 		if !acc.always(tick) {
@@ -149,8 +154,8 @@ func (l *ledger) checkRunsOfAlways(acc *account) {
 	}
 }
 
-// checkAbsent verifies that a tick which a row calls one of an instance's absence came before the instance knew that it was the owner of its
-// part, as its hook was told.
+// checkAbsent verifies that a tick which a row calls one of an instance's absence came before the
+// instance knew that it was the owner of its part, as its hook was told.
 func (l *ledger) checkAbsent(acc *account, tick int64, row zkrec.Entry) {
 	r, at := l.reignOf(acc.slot, row.Token), time.UnixMilli(tick)
 	knew := slices.ContainsFunc(l.hooks, func(a adoption) bool { return a.token == row.Token && a.sid == row.SID && !a.at.Before(at) })

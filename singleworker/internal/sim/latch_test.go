@@ -71,11 +71,12 @@ func (l *ledger) checkLeads(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 }
 
-// unheard is for how long at most an instance whose session lives may not have heard that it no longer leads: two sessions.
+// unheard is for how long at most an instance whose session lives may not have heard that it no
+// longer leads: two sessions.
 const unheard = 20 * time.Second
 
-// mayLead reports whether an instance leads, or led a moment ago and may not have heard of its end: in that session, or, if that
-// is 0, in any.
+// mayLead reports whether an instance leads, or led a moment ago and may not have heard of its end:
+// in that session, or, if that is 0, in any.
 func (q *queue) mayLead(sid string, session int64, now time.Time) bool {
 	is := func(p place) bool { return p.sid == sid && (session == 0 || p.session == session) }
 	if len(q.places) > 0 && is(q.places[0]) {

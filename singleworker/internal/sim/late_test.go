@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// An owner that was away comes back with the result of a run, when the job was deleted and submitted
-// again and its new owner has made as many claims: the result must not replace the claim.
+// An owner that was away comes back with the result of a run, when the job was deleted and
+// submitted again and its new owner has made as many claims: the result must not replace the claim.
 func TestLateResultOfAJobThatIsThereAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,8 +49,9 @@ func TestLateResultOfAJobThatIsThereAgain(t *testing.T) {
 	})
 }
 
-// The owner of the first shard is cut off when it records that a tick is complete, for so long that another one
-// owns the shard, and records and reports it: it must not report that, too, when it is back.
+// The owner of the first shard is cut off when it records that a tick is complete, for so long that
+// another one owns the shard, and records and reports it: it must not report that, too, when it is
+// back.
 func TestLateReportOfACompleteTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

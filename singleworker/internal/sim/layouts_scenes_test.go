@@ -46,8 +46,9 @@ func (s *scene) edit(change func(j *jobs.Job)) {
 	}
 }
 
-// lateClaimOfAShard keeps a claim of the second shard in flight during resharding; the first shard claims
-// nothing before, so the new layout has this tick: the claim must be refused because of the spec's version.
+// lateClaimOfAShard keeps a claim of the second shard in flight during resharding; the first shard
+// claims nothing before, so the new layout has this tick: the claim must be refused because of the
+// spec's version.
 func lateClaimOfAShard(s *scene, b *breach) {
 	s.brief = true
 	first, second := s.beginDivided(b)

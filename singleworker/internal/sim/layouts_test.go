@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What property 9 rests on: how the log divides each job, and what hooks were told of ticks that are complete.
+// What property 9 rests on: how the log divides each job, and what hooks were told of ticks that
+// are complete.
 
 // division is how one job is divided, from its submission to its end.
 type division struct {
@@ -166,8 +167,8 @@ func (l *ledger) checkDivisions() {
 	}
 }
 
-// checkCalmTicks verifies that ticks are recorded as complete: those that all shards were done with when nothing
-// happened.
+// checkCalmTicks verifies that ticks are recorded as complete: those that all shards were done with
+// when nothing happened.
 func (l *ledger) checkCalmTicks(job string, d *division) {
 	for tick, e := range d.ticks {
 		calm := func(slot string) bool { return l.isCalm(slot, time.UnixMilli(tick)) }
@@ -177,8 +178,8 @@ func (l *ledger) checkCalmTicks(job string, d *division) {
 	}
 }
 
-// checkEpochs verifies that no run begins while one of another layout has the right to run. The design
-// makes the same exceptions as for property 1.
+// checkEpochs verifies that no run begins while one of another layout has the right to run. The
+// design makes the same exceptions as for property 1.
 func (l *ledger) checkEpochs() {
 	last := make(map[*division]map[*epoch]*swtest.Run) // the runs so far that end last
 	for k := range l.runs {
@@ -246,8 +247,9 @@ func (l *ledger) checkTold(told completion) {
 	}
 }
 
-// interrupted says that who recorded complete ticks died, or lost the shard that it did so for, before it
-// could tell: it has hardly sent a heartbeat for it since. That counts the time with a connection alone.
+// interrupted says that who recorded complete ticks died, or lost the shard that it did so for,
+// before it could tell: it has hardly sent a heartbeat for it since. That counts the time with a
+// connection alone.
 func (l *ledger) interrupted(c *completed) bool {
 	slot := zkrec.ShardSlot(c.epoch.of.job, 0)
 	for _, r := range l.reigns[slot] {

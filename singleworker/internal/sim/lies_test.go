@@ -46,7 +46,8 @@ type lie struct {
 	about string // is in the text of the violation
 }
 
-// tell tells each lie about what truth returns, calling truth in a new bubble each time, and fails unless it is found.
+// tell tells each lie about what truth returns, calling truth in a new bubble each time, and fails
+// unless it is found.
 func tell(t *testing.T, truth func(t *testing.T) evidence, lies []lie) {
 	t.Helper()
 	for _, l := range lies {
@@ -80,8 +81,8 @@ func again(log []zkdev.Txn, _ int) []zkdev.Txn {
 	return slices.Insert(slices.Clone(log), k+1, log[k])
 }
 
-// TestFalseEvidenceOfAccounts is TestFalseEvidence for short runs, scheduled and manual ones, of a job that is
-// handed over.
+// TestFalseEvidenceOfAccounts is TestFalseEvidence for short runs, scheduled and manual ones, of a
+// job that is handed over.
 func TestFalseEvidenceOfAccounts(t *testing.T) {
 	t.Parallel()
 	tell(t, handedOver, []lie{
@@ -155,7 +156,8 @@ func handedOver(t *testing.T) evidence {
 	return e
 }
 
-// entries changes the history's entry of a tick that was run when nothing happened, wherever it stands.
+// entries changes the history's entry of a tick that was run when nothing happened, wherever it
+// stands.
 func entries(e *evidence, change func(e *zkrec.Entry)) {
 	const later = 3 * time.Second // than the manual runs
 	k := slices.IndexFunc(e.runs, func(r swtest.Run) bool { return r.Started.Sub(e.calmFrom) > later })

@@ -34,13 +34,15 @@ func (w *world) isTakeable(m *swtest.Model, slot string) bool {
 	})
 }
 
-// isPart reports whether a slot is an instance's of a job that runs on every instance: it counts in no share, and in no limit.
+// isPart reports whether a slot is an instance's of a job that runs on every instance: it counts in
+// no share, and in no limit.
 func isPart(slot string) bool {
 	_, _, part := zkrec.SplitInstance(slot)
 	return part
 }
 
-// isWaiting reports whether a job has a slot that nobody has room for, so that changes of the job wait, too.
+// isWaiting reports whether a job has a slot that nobody has room for, so that changes of the job
+// wait, too.
 func (w *world) isWaiting(m *swtest.Model, job string) bool {
 	return slices.ContainsFunc(m.Jobs[job].Spec.ActiveLayout().Slots(job), func(slot string) bool {
 		return m.LiveOwner(slot) == "" && !w.isTakeable(m, slot)

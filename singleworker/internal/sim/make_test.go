@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestMakeSimFails runs make sim, with this test binary in place of go test: the recipe exits with 1, and so
-// make with an error, if there are violations, and says last how many.
+// TestMakeSimFails runs make sim, with this test binary in place of go test: the recipe exits with
+// 1, and so make with an error, if there are violations, and says last how many.
 func TestMakeSimFails(t *testing.T) {
 	t.Parallel()
 	simkit.Slow(t)

@@ -26,8 +26,8 @@ func (w *world) operate(what string, f func(ctx context.Context) error) {
 	}
 }
 
-// order drains or disables an instance, as an operator would; most are enabled later, some only when the noise
-// stops.
+// order drains or disables an instance, as an operator would; most are enabled later, some only
+// when the noise stops.
 func (w *world) order(sid string) {
 	give := (*admin.Client).Drain
 	what := "drain "
@@ -79,7 +79,8 @@ func (w *world) changeJob() {
 	w.submit(k)
 }
 
-// trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one shard.
+// trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one
+// shard.
 func (w *world) trigger(k int) {
 	name := w.part(k)
 	for range 1 + w.rng.IntN(2) {

@@ -16,7 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Where jobs may run: labels that they require, instances that they list, and orders for a job on an instance, or on the host.
+// Where jobs may run: labels that they require, instances that they list, and orders for a job on
+// an instance, or on the host.
 
 // labels are those of an instance.
 func (w *world) labels(sid string) map[string]string {
@@ -65,8 +66,8 @@ func (w *world) move(k int) {
 	})
 }
 
-// exclude disables a job on an instance, seldom on the host, which is that of all. Half of these orders are withdrawn when the noise
-// stops or before, and half stay.
+// exclude disables a job on an instance, seldom on the host, which is that of all. Half of these
+// orders are withdrawn when the noise stops or before, and half stay.
 func (w *world) exclude(sid string, k int) {
 	if !w.Placed {
 		return
@@ -100,7 +101,8 @@ func (w *world) exclude(sid string, k int) {
 	})
 }
 
-// orderHeard is after how long an order is followed, by an instance that may have been cut off until a moment ago.
+// orderHeard is after how long an order is followed, by an instance that may have been cut off
+// until a moment ago.
 func (w *world) orderHeard() time.Duration { return 2*w.Session + 3*w.Sync }
 
 // order is an operator's for a job.
@@ -124,7 +126,8 @@ func (l *ledger) ordered(txn *zkdev.Txn) {
 	}
 }
 
-// mayNot says what keeps an instance from running a job at a time, or "". An order that is not older than heard may not be known.
+// mayNot says what keeps an instance from running a job at a time, or "". An order that is not
+// older than heard may not be known.
 func (l *ledger) mayNot(spec *zkrec.Spec, sid string, at time.Time, heard time.Duration) string {
 	of := &spec.Job
 	if len(of.Instances) > 0 && !slices.Contains(of.Instances, sid) {
@@ -147,7 +150,8 @@ func (l *ledger) mayNot(spec *zkrec.Spec, sid string, at time.Time, heard time.D
 	return ""
 }
 
-// checkPlace verifies that a claim is that of an instance which may run the job. A claim checks the spec, and no orders.
+// checkPlace verifies that a claim is that of an instance which may run the job. A claim checks the
+// spec, and no orders.
 func (l *ledger) checkPlace(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	spec := &l.model.Jobs[slot].Spec
 	if why := l.mayNot(spec, rec.SID, txn.Time, l.orderHeard); why != "" {

@@ -5,18 +5,20 @@ import (
 	"time"
 )
 
-// plan is what happens in a seed: first its jobs are submitted and its instances started, then faults come. These
-// are its steps, by number; each draws from separate random numbers, so that it is the same whatever is left out.
+// plan is what happens in a seed: first its jobs are submitted and its instances started, then
+// faults come. These are its steps, by number; each draws from separate random numbers, so that it
+// is the same whatever is left out.
 type plan struct {
 	// only lists the steps that are carried out. Nil: all of them.
 	only map[int]bool
-	// times are when the steps came in an earlier run of the seed, since its beginning. None: as drawn.
+	// times are when the steps came in an earlier run of the seed, since its beginning. None: as
+	// drawn.
 	times []time.Duration
 	until time.Duration // when the noise ends, since the beginning; 0: as drawn
 }
 
-// step is called before each step. It waits for the step's time, at most for the pause if that is not known, and returns false if
-// the step is left out.
+// step is called before each step. It waits for the step's time, at most for the pause if that is
+// not known, and returns false if the step is left out.
 func (w *world) step(pause time.Duration) bool {
 	n := len(w.steps)
 	w.rng = rand.New(rand.NewPCG(w.seed, firstStep+uint64(n)))

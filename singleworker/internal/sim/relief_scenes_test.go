@@ -18,7 +18,8 @@ func takes(r *zkdev.Request) bool {
 	return slices.ContainsFunc(r.Ops, proof) && has(r, zkdev.OpSetData, "/alive")
 }
 
-// once delays the first transaction of an instance that is of interest. happened is closed when it has come.
+// once delays the first transaction of an instance that is of interest. happened is closed when it
+// has come.
 func (s *scene) once(i *swtest.Instance, d time.Duration, is func(r *zkdev.Request) bool) (happened chan struct{}) {
 	happened = make(chan struct{})
 	var once sync.Once
@@ -34,8 +35,8 @@ func (s *scene) once(i *swtest.Instance, d time.Duration, is func(r *zkdev.Reque
 	return happened
 }
 
-// claimDuringRelief has a's claim, which is late, arrive between b's reading and b's transaction, which must be refused
-// because of the tick record's version.
+// claimDuringRelief has a's claim, which is late, arrive between b's reading and b's transaction,
+// which must be refused because of the tick record's version.
 func claimDuringRelief(s *scene, b *breach) {
 	s.relieve = true
 	owner, taker := s.begin(&breach{}, b)
@@ -47,8 +48,8 @@ func claimDuringRelief(s *scene, b *breach) {
 	time.Sleep(2 * session)
 }
 
-// claimAfterRelief has a's claim arrive when b has taken the job and run it: it must be refused because of the owner record's
-// version, and of the tick record's.
+// claimAfterRelief has a's claim arrive when b has taken the job and run it: it must be refused
+// because of the owner record's version, and of the tick record's.
 func claimAfterRelief(s *scene, b *breach) {
 	s.relieve = true
 	owner, _ := s.begin(b, &breach{})

@@ -115,8 +115,8 @@ func (w *world) slots() (slots []string) {
 	return slots
 }
 
-// changing names a job that is being resharded or has other nodes than its layout requires, although a
-// live instance could change that.
+// changing names a job that is being resharded or has other nodes than its layout requires,
+// although a live instance could change that.
 func (w *world) changing() (job, what string) {
 	w.cluster.View(func(m *swtest.Model) {
 		for name, j := range m.Jobs {
@@ -132,10 +132,10 @@ func (w *world) changing() (job, what string) {
 	return job, what
 }
 
-// changedWithin is how soon after the faults all jobs have the shards that were asked for last: a pause has
-// ended that holds back what is to be run before, and all is owned again; retries have been made, which may
-// wait for 2 s and 4 s; then messages of 20 ms and, where one that was to do something has failed, a sync period for each
-// of the steps of up to four layouts.
+// changedWithin is how soon after the faults all jobs have the shards that were asked for last: a
+// pause has ended that holds back what is to be run before, and all is owned again; retries have
+// been made, which may wait for 2 s and 4 s; then messages of 20 ms and, where one that was to do
+// something has failed, a sync period for each of the steps of up to four layouts.
 func (w *world) changedWithin() time.Duration {
 	return 3*w.Session + time.Second + w.ownedWithin() + 6*time.Second + 4*w.Sync
 }

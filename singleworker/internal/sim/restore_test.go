@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Property 12: what is lost when the servers forget transactions that they have acknowledged. The ledger reads the log as if these
-// had never been, and all else must hold of what remains.
+// Property 12: what is lost when the servers forget transactions that they have acknowledged. The
+// ledger reads the log as if these had never been, and all else must hold of what remains.
 
 // loss is what was forgotten.
 type loss struct {
@@ -32,7 +32,8 @@ func (w *world) forget() {
 	}
 }
 
-// keep makes a snapshot, and returns what has the servers lose all that comes after it. The log is not read in between.
+// keep makes a snapshot, and returns what has the servers lose all that comes after it. The log is
+// not read in between.
 func (w *world) keep() (lose func()) {
 	w.notef("a snapshot is made")
 	snapshot := w.cluster.Snapshot()
@@ -64,11 +65,12 @@ func (w *world) keep() (lose func()) {
 	}
 }
 
-// givesUpWithin is how long after its timeout a client gives up a session of which the server does not know what the client has seen:
-// it tries each second, and an attempt takes as long.
+// givesUpWithin is how long after its timeout a client gives up a session of which the server does
+// not know what the client has seen: it tries each second, and an attempt takes as long.
 const givesUpWithin = 2 * time.Second
 
-// bringUpAndLose brings up a group whose servers then lose all their data. What operators had submitted they submit again.
+// bringUpAndLose brings up a group whose servers then lose all their data. What operators had
+// submitted they submit again.
 func (w *world) bringUpAndLose() {
 	lose := w.keep()
 	w.holds = true
@@ -131,8 +133,8 @@ func (l *ledger) readAround(lost loss, log []zkdev.Txn) {
 	l.read(log[to:])
 }
 
-// isLost reports whether a token was lost that somebody has had since a time. If tokens are given again, it was if the log does not give
-// it: r is what it gives, or nil.
+// isLost reports whether a token was lost that somebody has had since a time. If tokens are given
+// again, it was if the log does not give it: r is what it gives, or nil.
 func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool {
 	x := l.lost
 	if token <= x.first || token > x.last {
@@ -147,7 +149,8 @@ func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool
 // within reports whether something was told of what may be lost.
 func (x *loss) within(t time.Time) bool { return !t.Before(x.from) && !t.After(x.to) }
 
-// excuse leaves out what instances say of the transactions that are lost, and verifies that what rests on them ends with the leases.
+// excuse leaves out what instances say of the transactions that are lost, and verifies that what
+// rests on them ends with the leases.
 func (l *ledger) excuse(e evidence) evidence {
 	x := l.lost
 	if x == nil {

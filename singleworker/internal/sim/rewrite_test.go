@@ -21,15 +21,18 @@ type breach struct {
 	data func(path string, data []byte) []byte
 	// granted is the session timeout that the instance is told.
 	granted time.Duration
-	// late is how much later the instance is told what it is told, from half a minute after it has connected on.
+	// late is how much later the instance is told what it is told, from half a minute after it has
+	// connected on.
 	late time.Duration
 	// hasty: the keeper of a job's shards is told that each run has ended.
 	hasty bool
-	// heedless: the instance is told that BeforeTick has returned nil for each run of a job's first shard.
+	// heedless: the instance is told that BeforeTick has returned nil for each run of a job's first
+	// shard.
 	heedless bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
-	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others than it has.
+	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others
+	// than it has.
 	unlimited, falseLabels bool
 	// first and last are what somebody does to a random group, before it and when its noise ends.
 	first, last func(*world)
@@ -108,8 +111,8 @@ func (c *rewriter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replace has a record say something else, if it is read with a watch. A frame is read as a whole, after its
-// length.
+// replace has a record say something else, if it is read with a watch. A frame is read as a whole,
+// after its length.
 func (c *rewriter) replace(frame []byte, was, by string) {
 	const xid = 4
 	if len(frame) < xid {

@@ -23,10 +23,10 @@ func (l *ledger) checkRight(right swtest.Right) {
 	l.leaseOf(1, what, r)
 }
 
-// checkOverlaps verifies the same without the log: no two instances believe at once that a slot
-// is theirs. What is left out is what the design leaves out: the old lease on a job that was deleted and
-// submitted again, that of a session ended from outside, and that of an owner that was relieved: it holds the lease
-// of a slot of which no run is open, and can open none.
+// checkOverlaps verifies the same without the log: no two instances believe at once that a slot is
+// theirs. What is left out is what the design leaves out: the old lease on a job that was deleted
+// and submitted again, that of a session ended from outside, and that of an owner that was
+// relieved: it holds the lease of a slot of which no run is open, and can open none.
 func (l *ledger) checkOverlaps() {
 	for job, rights := range l.rightsTo {
 		for k, b := range rights {

@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// slowly is a connection of an instance that needs its time for all that it is told, as on a machine that has too much to do: what comes
-// meanwhile waits.
+// slowly is a connection of an instance that needs its time for all that it is told, as on a
+// machine that has too much to do: what comes meanwhile waits.
 type slowly struct {
 	net.Conn
 
@@ -27,9 +27,11 @@ func (c slowly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOverloadedStart starts instances at once, of which the slowest needs four times as long as the fastest for what it hears of others'
-// slots: some seconds each time. Whoever is the first to be there takes all slots, and has to give nine tenths of them. What others take in
-// place of one that is late has to move back, too, which makes all later still: so few slots move twice, and none once all is quiet.
+// TestOverloadedStart starts instances at once, of which the slowest needs four times as long as
+// the fastest for what it hears of others' slots: some seconds each time. Whoever is the first to
+// be there takes all slots, and has to give nine tenths of them. What others take in place of one
+// that is late has to move back, too, which makes all later still: so few slots move twice, and
+// none once all is quiet.
 func TestOverloadedStart(t *testing.T) {
 	t.Parallel()
 	const fastest = 32 * time.Microsecond
@@ -47,7 +49,8 @@ func TestOverloadedStart(t *testing.T) {
 			g.awaitBalance("start")
 			time.Sleep(30 * time.Second) // what was decided by what had not been heard yet
 			quiet := g.c.Server.Zxid()
-			// Each slot is taken once, given once, and half of them twice; a change of hands is two changes of a record.
+			// Each slot is taken once, given once, and half of them twice; a change of hands is two changes
+			// of a record.
 			if n, most := g.ownerRecords(0), g.jobs+2*g.jobs+g.jobs; n > most {
 				t.Errorf("%s, seed %d: %d changes of owner records, want %d at most", g.size, seed, n, most)
 			}
@@ -62,8 +65,9 @@ func TestOverloadedStart(t *testing.T) {
 	}
 }
 
-// TestJoinOfASlowServer joins a group whose server is slow, as one that has just started: what that costs does not depend on how long answers
-// take. Each slot that moves is offered and taken once; those that the instance takes late were taken back, which refused what it sent.
+// TestJoinOfASlowServer joins a group whose server is slow, as one that has just started: what that
+// costs does not depend on how long answers take. Each slot that moves is offered and taken once;
+// those that the instance takes late were taken back, which refused what it sent.
 func TestJoinOfASlowServer(t *testing.T) {
 	t.Parallel()
 	for _, lag := range []time.Duration{scaleLatency, 100 * time.Millisecond, 500 * time.Millisecond, time.Second} {

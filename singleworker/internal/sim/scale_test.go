@@ -22,9 +22,9 @@ import (
 
 var sizeFlag = flag.String("sim.size", "", "the only group of TestScale, as jobs x instances: 1000x30")
 
-// TestScale counts the requests of groups in which no job is due: of all instances that start at once, of
-// one that joins, one that stops and one that dies, each time until all jobs are owned and shares differ by at most
-// one; and per second while nothing happens. -v prints the table.
+// TestScale counts the requests of groups in which no job is due: of all instances that start at
+// once, of one that joins, one that stops and one that dies, each time until all jobs are owned and
+// shares differ by at most one; and per second while nothing happens. -v prints the table.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	sizes := []size{{30, 6}, {100, 6}, {1000, 6}, {1000, 30}, {10000, 6}}
@@ -51,12 +51,12 @@ type size struct{ jobs, instances int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d", s.jobs, s.instances) }
 
-// untilBalanced bounds the requests after any change, until the group is balanced: some for each job, and
-// some for what each instance hears of each other. A transaction counts as one.
+// untilBalanced bounds the requests after any change, until the group is balanced: some for each
+// job, and some for what each instance hears of each other. A transaction counts as one.
 func (s size) untilBalanced() int { return 20*s.jobs + 10*s.instances*s.instances }
 
-// inRest bounds the requests in d while nothing happens: heartbeats, of which up to 500 are one request, and looks
-// at others.
+// inRest bounds the requests in d while nothing happens: heartbeats, of which up to 500 are one
+// request, and looks at others.
 func (s size) inRest(d time.Duration) int {
 	return int(d.Seconds() * float64(2*s.instances+s.jobs/500))
 }
@@ -147,7 +147,8 @@ func (g *scale) awaitBalance(what string) time.Duration {
 	return time.Since(begun)
 }
 
-// ownerRecords counts how many were written after a transaction: one for each slot that is taken, and one for each that is offered.
+// ownerRecords counts how many were written after a transaction: one for each slot that is taken,
+// and one for each that is offered.
 func (g *scale) ownerRecords(after int64) (n int) {
 	for _, txn := range g.c.Server.LogAfter(after) {
 		if txn.Op == zkdev.OpSetData && txn.Code == zkdev.OK && path.Base(txn.Path) == "alive" {
@@ -182,7 +183,8 @@ func (g *scale) line(what string, before zkdev.Traffic, d time.Duration, atMost 
 	}
 }
 
-// spent is how much counts have grown, without pings: a client sends them when it has nothing else to send.
+// spent is how much counts have grown, without pings: a client sends them when it has nothing else
+// to send.
 func spent(before, now map[zkdev.Op]int) (total int, ops string) {
 	var list strings.Builder
 	for _, op := range slices.Sorted(maps.Keys(now)) {

@@ -18,8 +18,9 @@ const (
 	hourly      = "0 0 * * * ?"
 )
 
-// TestReplacedSchedules replaces a job's schedule while its slots have ticks of earlier or later times than the
-// server's clock says: each tick is accounted for, and the checker must ask for no others.
+// TestReplacedSchedules replaces a job's schedule while its slots have ticks of earlier or later
+// times than the server's clock says: each tick is accounted for, and the checker must ask for no
+// others.
 func TestReplacedSchedules(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -47,9 +48,9 @@ func TestReplacedSchedules(t *testing.T) {
 	}
 }
 
-// shardThatComesBack replaces the schedule twice after the end of the layout is decided and before the next one begins, which
-// has no second shard. That shard's nodes are still there when a third layout has it again. The ticks in between
-// are not its own.
+// shardThatComesBack replaces the schedule twice after the end of the layout is decided and before
+// the next one begins, which has no second shard. That shard's nodes are still there when a third
+// layout has it again. The ticks in between are not its own.
 func shardThatComesBack(s *scene) {
 	keeper, _ := s.beginDivided(&breach{})
 	var decided, begins atomic.Bool
@@ -88,8 +89,8 @@ const ahead = time.Minute
 
 func aheadClock() time.Duration { return ahead }
 
-// replacedAhead replaces the schedule several times while the ticks that the owner has claimed are in the future: each
-// schedule begins after them.
+// replacedAhead replaces the schedule several times while the ticks that the owner has claimed are
+// in the future: each schedule begins after them.
 func replacedAhead(s *scene) {
 	s.clock, s.limit = aheadClock, singleworker.NoClockLimit
 	s.begin(&breach{}, &breach{})
@@ -99,8 +100,9 @@ func replacedAhead(s *scene) {
 	}
 }
 
-// replacedBeforeItsLayout reshards a job of which one shard has claimed ticks that are in the future, so that the next layout
-// begins after them, and replaces the schedule before that: its first tick is one of that layout.
+// replacedBeforeItsLayout reshards a job of which one shard has claimed ticks that are in the
+// future, so that the next layout begins after them, and replaces the schedule before that: its
+// first tick is one of that layout.
 func replacedBeforeItsLayout(s *scene) {
 	if err := s.Submit(s.t.Context(), singleworker.Job{Name: job, Schedule: s.schedule, Shards: 2}); err != nil {
 		s.t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// ZooKeeper's own clock: that of the server which leads. What has passed between two transactions the judge measures by the true time.
+// ZooKeeper's own clock: that of the server which leads. What has passed between two transactions
+// the judge measures by the true time.
 
 // drawServerClock draws whether the server's clock leaps, and how far clocks may differ then.
 func (p *profile) drawServerClock(r *rand.Rand) {
@@ -33,7 +34,8 @@ func allClocks(p *profile) {
 	}
 }
 
-// setServerClock has the server's clock leap, for a while: it is set, or another server leads, to which all connect again.
+// setServerClock has the server's clock leap, for a while: it is set, or another server leads, to
+// which all connect again.
 func (w *world) setServerClock() {
 	if !w.ServerClock || time.Now().Before(w.serverTill) {
 		return
@@ -75,7 +77,8 @@ func at(of []offset, t time.Time) (last offset) {
 	return last
 }
 
-// serverMost is how far the server's clock was ahead at most, since the time from which on instances may go by it still.
+// serverMost is how far the server's clock was ahead at most, since the time from which on
+// instances may go by it still.
 func (l *ledger) serverMost(now time.Time) time.Duration {
 	most := at(l.server, now.Add(-l.clockHeard)).by
 	for _, o := range l.server {
@@ -86,8 +89,9 @@ func (l *ledger) serverMost(now time.Time) time.Duration {
 	return most
 }
 
-// isGroupRight reports whether the time of the group was certainly the true one from a time on, and a while before, until another:
-// the server's clock was right, or the group had found that it was wrong.
+// isGroupRight reports whether the time of the group was certainly the true one from a time on, and
+// a while before, until another: the server's clock was right, or the group had found that it was
+// wrong.
 func (l *ledger) isGroupRight(from, to time.Time) bool {
 	if len(l.server) == 0 {
 		return true
@@ -120,8 +124,9 @@ func (l *ledger) isGroupRight(from, to time.Time) bool {
 	return !slices.ContainsFunc(moments, func(t time.Time) bool { return !l.isGroupRightAt(t) })
 }
 
-// isGroupRightAt reports whether instances that have known all clocks for a while go by the true time: the server's clock is right, or
-// it differs from all by more than may be, and those of more than half are right.
+// isGroupRightAt reports whether instances that have known all clocks for a while go by the true
+// time: the server's clock is right, or it differs from all by more than may be, and those of more
+// than half are right.
 func (l *ledger) isGroupRightAt(t time.Time) bool {
 	off := at(l.server, t).by.Abs()
 	if off <= max(0, l.aheadMost/2) || l.aheadMost <= 0 {
@@ -143,8 +148,8 @@ func (l *ledger) isGroupRightAt(t time.Time) bool {
 	return off > l.aheadMost*5/4 && right > 1 && 2*right > all
 }
 
-// checkReliefs verifies the rest of property 1 for owners that were relieved and live: a run was due by the true time, unless some instance's
-// clock is wrong and the group may go by ZooKeeper's.
+// checkReliefs verifies the rest of property 1 for owners that were relieved and live: a run was
+// due by the true time, unless some instance's clock is wrong and the group may go by ZooKeeper's.
 func (l *ledger) checkReliefs() {
 	for _, v := range l.hasty {
 		if !l.clocksMayBeOff || l.isGroupRight(v.Txn.True, v.Txn.True) {

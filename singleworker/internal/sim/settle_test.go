@@ -98,8 +98,8 @@ func (w *world) tokens() map[string]int64 {
 	return tokens
 }
 
-// settledWithin is how long after a tick a quiet network has it run, and recorded: it is claimed by then, its
-// handler returns at once, and what is late by a second is a misfire.
+// settledWithin is how long after a tick a quiet network has it run, and recorded: it is claimed by
+// then, its handler returns at once, and what is late by a second is a misfire.
 const settledWithin = 3 * time.Second
 
 // checkIdle verifies that the owner of a slot knows it, and does its work.
@@ -130,8 +130,8 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	}
 }
 
-// checkDead verifies that the server has no nodes of dead instances while the others run, except for the
-// registrations of those that were killed.
+// checkDead verifies that the server has no nodes of dead instances while the others run, except
+// for the registrations of those that were killed.
 func (w *world) checkDead() {
 	live := make(map[string]bool)
 	for _, i := range w.cluster.Live() {
@@ -179,8 +179,8 @@ func (w *world) isOpen(m *swtest.Model, i *swtest.Instance) bool {
 // ownedWithin is property 5's time; see the test.
 func (w *world) ownedWithin() time.Duration { return w.Session + 2*w.Sync + 3*serverTick }
 
-// evenWithin is property 6's. For so many sync periods, an instance that had to be relieved again and again is offered
-// nothing.
+// evenWithin is property 6's. For so many sync periods, an instance that had to be relieved again
+// and again is offered nothing.
 func (w *world) evenWithin() time.Duration {
 	const skipped = 32
 	return max(w.ownedWithin()+3*w.Sync, (skipped+3)*w.Sync) + 4*serverTick
@@ -228,8 +228,8 @@ func slotsOf(m *swtest.Model, job string, live []*swtest.Instance) (slots []stri
 	return slots
 }
 
-// isHandedOver reports whether a job is moving from one live instance to another: for as long as the
-// messages of an adoption may take, and no longer.
+// isHandedOver reports whether a job is moving from one live instance to another: for as long as
+// the messages of an adoption may take, and no longer.
 func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
 	if job == nil {
 		return false // its nodes are not there
@@ -356,8 +356,8 @@ func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swt
 	}
 }
 
-// everAble reports whether an instance that lived to the end and took jobs has the slot's handler, and so
-// has cleaned up after the dead: in the part of an instance, that one alone.
+// everAble reports whether an instance that lived to the end and took jobs has the slot's handler,
+// and so has cleaned up after the dead: in the part of an instance, that one alone.
 func (w *world) everAble(slot string, open map[*swtest.Instance]bool) bool {
 	job := zkrec.JobOfSlot(slot)
 	if w.Limited || w.Placed {

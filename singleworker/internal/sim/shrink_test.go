@@ -18,7 +18,8 @@ var (
 	sceneFlag  = flag.String("sim.scene", "", "run these steps of the seed alone, as a shortest scene is printed")
 )
 
-// scenario is a plan of which only some steps are carried out, each at its time since the beginning.
+// scenario is a plan of which only some steps are carried out, each at its time since the
+// beginning.
 type scenario struct {
 	steps []int // in order
 	times []time.Duration
@@ -72,8 +73,8 @@ func (s scenario) without(some []int) scenario {
 	return s
 }
 
-// shrink looks for the fewest steps with which fails still returns true, by leaving out ever smaller parts. It ends
-// when no single step can be left out, or more returns false.
+// shrink looks for the fewest steps with which fails still returns true, by leaving out ever
+// smaller parts. It ends when no single step can be left out, or more returns false.
 func shrink(s scenario, fails func(scenario) bool, more func() bool) scenario {
 	for size := (len(s.steps) + 1) / 2; size > 0 && more(); {
 		shorter := false
@@ -93,8 +94,8 @@ func shrink(s scenario, fails func(scenario) bool, more func() bool) scenario {
 	return s
 }
 
-// shortest looks for the shortest scene of a violation of a seed: one of the same property, as often as not every run
-// of a seed has it. It reports the scene, or "".
+// shortest looks for the shortest scene of a violation of a seed: one of the same property, as
+// often as not every run of a seed has it. It reports the scene, or "".
 func (w *world) shortest(t *testing.T, create func(t *testing.T) *world) string {
 	t.Helper()
 	const tries = 3

@@ -39,8 +39,8 @@ func (w *witness) hearFrom(server *zkdev.Server, session time.Duration) {
 	})
 }
 
-// heardEvery is between two messages of a client that is well: it sends one each third of a session, which may be under way
-// for as long again.
+// heardEvery is between two messages of a client that is well: it sends one each third of a
+// session, which may be under way for as long again.
 func heardEvery(session time.Duration) time.Duration { return session * 2 / 3 }
 
 // unheard notes that something happens to a session's messages.
@@ -177,15 +177,16 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 		from = later(from, time.UnixMilli(p.Until).Add(alarmAfter))
 	}
-	// Who has looked before looks again when the next tick can be overdue, or, if one was, after another AlarmAfter.
+	// Who has looked before looks again when the next tick can be overdue, or, if one was, after
+	// another AlarmAfter.
 	from = later(from, v.since.Add(alarmAfter))
 	if !tick.IsZero() && tick.UnixMilli() > v.alarm && now.After(from) {
 		l.silences = append(l.silences, silence{slot, tick.UnixMilli(), from, now})
 	}
 }
 
-// checkSilences verifies that a tick that is overdue raises an alarm within silentFor if an instance is there from which the server
-// hears all that time.
+// checkSilences verifies that a tick that is overdue raises an alarm within silentFor if an
+// instance is there from which the server hears all that time.
 func (l *ledger) checkSilences() {
 	for slot := range l.vigils {
 		l.listenTo(slot, l.until)
@@ -233,9 +234,10 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// silentFor is how long after its time an alarm may be raised: one sync period until the next look, one until the second one if
-// that fails, one until the third, and a session for what keeps a connection busy for longer than that. It waits for
-// clocks that are behind, and for what is not known of them.
+// silentFor is how long after its time an alarm may be raised: one sync period until the next look,
+// one until the second one if that fails, one until the third, and a session for what keeps a
+// connection busy for longer than that. It waits for clocks that are behind, and for what is not
+// known of them.
 func (w *world) silentFor() time.Duration {
 	silent := w.Session + 3*w.Sync
 	switch {

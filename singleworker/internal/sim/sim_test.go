@@ -23,21 +23,28 @@ var (
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
-// TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of it production
-// code from the Manager down, on a zkdev server in virtual time. Instances are killed, half of them at one of 20 moments around one at
-// which many jobs are due, and come back, leave and join; they are partitioned, and hang for longer than their session;
-// the server restarts, at times after three sessions; connections are cut before a request or between a write and its
-// reply; replies are slow; heartbeats are refused while the session lives; sessions are ended, and instance
-// nodes deleted, from outside; jobs are submitted, canceled, resharded and get other schedules and policies, by operators and by two
-// versions of the application that declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
-// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few jobs at once only. In some there are jobs that
-// always run, jobs that run once and are removed, jobs that run when asked, or jobs that run on every instance, and a job may become one of
-// another kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their leader is
-// deposed. In some, instances read from servers that are behind by up to a session. In some, the servers
-// lose the acknowledged transactions of up to a session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks of machines, and of operators, are off and leap;
-// in some, that of the server does, ahead or back by up to five minutes, and all connect again at times, as when another one leads. Second processes of an id are started while the first one lives, or
-// hangs. The connect string has one to three names of the server. Every message of every connection has a
-// separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the handlers recorded, and verifies that
+// TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of
+// it production code from the Manager down, on a zkdev server in virtual time. Instances are
+// killed, half of them at one of 20 moments around one at which many jobs are due, and come back,
+// leave and join; they are partitioned, and hang for longer than their session; the server
+// restarts, at times after three sessions; connections are cut before a request or between a write
+// and its reply; replies are slow; heartbeats are refused while the session lives; sessions are
+// ended, and instance nodes deleted, from outside; jobs are submitted, canceled, resharded and get
+// other schedules and policies, by operators and by two versions of the application that declare
+// them; runs are requested and stopped, and requests withdrawn; instances are drained, disabled and
+// enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few
+// jobs at once only. In some there are jobs that always run, jobs that run once and are removed,
+// jobs that run when asked, or jobs that run on every instance, and a job may become one of another
+// kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some
+// are in latch mode, and their leader is deposed. In some, instances read from servers that are
+// behind by up to a session. In some, the servers lose the acknowledged transactions of up to a
+// session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks
+// of machines, and of operators, are off and leap; in some, that of the server does, ahead or back
+// by up to five minutes, and all connect again at times, as when another one leads. Second
+// processes of an id are started while the first one lives, or hangs. The connect string has one to
+// three names of the server. Every message of every connection has a separate latency, mostly of
+// 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the
+// handlers recorded, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances have
 //     them, idle or not: no two overlap; none lasts past the transaction that gives the slot to somebody
@@ -112,9 +119,9 @@ var (
 //  18. each change of a job's own node, and its deletion, sets the job's signal in the same transaction. A request sets that of the owner,
 //     unless it has only just become the owner or begun to listen.
 //
-// What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps, and their
-// virtual times, are always the same as long as the group answers at the same times. A seed that failed fails again nearly
-// always, see the package comment: -sim.base=SEED -sim.seeds=1.
+// What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps,
+// and their virtual times, are always the same as long as the group answers at the same times. A
+// seed that failed fails again nearly always, see the package comment: -sim.base=SEED -sim.seeds=1.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	if *breachFlag != "" && breaches[*breachFlag] == nil {

@@ -17,7 +17,8 @@ type untold struct {
 	txn        *zkdev.Txn
 }
 
-// tells takes in an operation of a transaction. What tells of a change is in the same transaction, after it.
+// tells takes in an operation of a transaction. What tells of a change is in the same transaction,
+// after it.
 func (l *ledger) tells(slot, node, rest string, txn *zkdev.Txn) {
 	if len(l.untold) > 0 && l.untold[0].txn.Zxid != txn.Zxid {
 		l.wantTold()
@@ -34,10 +35,12 @@ func (l *ledger) tells(slot, node, rest string, txn *zkdev.Txn) {
 	}
 }
 
-// knows is since when, at least, who asks an owner for something knows that it is the owner, and where it hears of that.
+// knows is since when, at least, who asks an owner for something knows that it is the owner, and
+// where it hears of that.
 const knows = 30 * time.Second
 
-// asks takes in a request: it is told to the owner, if that has been the owner for some time, and has been listening.
+// asks takes in a request: it is told to the owner, if that has been the owner for some time, and
+// has been listening.
 func (l *ledger) asks(slot string, txn *zkdev.Txn) {
 	j, r := l.model.Jobs[slot], l.current(slot)
 	if txn.Op != zkdev.OpCreate || j == nil || r == nil || txn.Time.Sub(r.at) < knows {

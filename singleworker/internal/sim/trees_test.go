@@ -30,16 +30,17 @@ const (
 	goodJobs   = 5
 	longestGap = 2 * time.Second // between two runs of a job that is due every second
 
-	// requestsPerRecord bounds what instances ask for in steady state, per hostile record and second: what cannot
-	// be read is read again once in a sync period.
+	// requestsPerRecord bounds what instances ask for in steady state, per hostile record and second:
+	// what cannot be read is read again once in a sync period.
 	requestsPerRecord = 4
 )
 
-// TestHostileTrees writes nodes that no version of singleworker would write, all over the tree of a group: random
-// bytes, JSON of other shapes, records of a megabyte, odd names, nodes where none belongs, ephemeral instead of persistent ones
-// and the other way round, and nodes that nobody may read, or list, or change. The jobs that are not concerned
-// run on without a gap, are taken over from an instance that dies, and by one that joins; nobody asks without a pause; and
-// operators can list everything.
+// TestHostileTrees writes nodes that no version of singleworker would write, all over the tree of a
+// group: random bytes, JSON of other shapes, records of a megabyte, odd names, nodes where none
+// belongs, ephemeral instead of persistent ones and the other way round, and nodes that nobody may
+// read, or list, or change. The jobs that are not concerned run on without a gap, are taken over
+// from an instance that dies, and by one that joins; nobody asks without a pause; and operators can
+// list everything.
 func TestHostileTrees(t *testing.T) {
 	t.Parallel()
 	trees := simkit.Seeds(hostileTrees)
@@ -303,7 +304,8 @@ func (h *hostileTree) wantRuns(from, to time.Time, longest time.Duration) {
 	}
 }
 
-// wantLists expects that operators see everything: the good as it is, and what else stands where a job does.
+// wantLists expects that operators see everything: the good as it is, and what else stands where a
+// job does.
 func (h *hostileTree) wantLists(live ...*swtest.Instance) {
 	h.Helper()
 	err := h.cluster.Operate(h.Context(), func(client *admin.Client) error {

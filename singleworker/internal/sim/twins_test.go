@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// Two live processes of one id: an operator's mistake, or an orchestrator that has given up on a process that
-// hangs.
+// Two live processes of one id: an operator's mistake, or an orchestrator that has given up on a
+// process that hangs.
 
 // twin starts a second process of an id, mostly while the first one hangs.
 func (w *world) twin(victim *swtest.Instance) {
@@ -62,10 +62,10 @@ func (w *world) awaitSingles() {
 	}
 }
 
-// singleWithin is how soon after the faults each id has one process. The terms: a session that ends just then, and
-// the tick at which it does, for the last change of whose node it is; the time for which an instance waits for a
-// node to go, 3.5 sessions; a second's pause after an expired session, and one before a dial; and half a second until the next
-// look.
+// singleWithin is how soon after the faults each id has one process. The terms: a session that ends
+// just then, and the tick at which it does, for the last change of whose node it is; the time for
+// which an instance waits for a node to go, 3.5 sessions; a second's pause after an expired
+// session, and one before a dial; and half a second until the next look.
 func (w *world) singleWithin() time.Duration {
 	return w.Session + serverTick + w.Session*7/2 + 2*time.Second + serverTick
 }

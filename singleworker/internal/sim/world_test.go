@@ -247,9 +247,9 @@ const lingers = 2 * time.Second
 
 func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
 
-// handler works for a time that depends on the job: an instant, some seconds, or, to
-// watch the right to run without a gap, until it ends. Some runs fail, some panic, and some handlers take their
-// time to return when the right has ended.
+// handler works for a time that depends on the job: an instant, some seconds, or, to watch the
+// right to run without a gap, until it ends. Some runs fail, some panic, and some handlers take
+// their time to return when the right has ended.
 func (w *world) handler(k int) singleworker.Handler {
 	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
 	if w.Running > 0 {
@@ -277,7 +277,8 @@ func (w *world) handler(k int) singleworker.Handler {
 	}
 }
 
-// apart is a little time that differs between the slots of an instance, so that no two runs end at one instant.
+// apart is a little time that differs between the slots of an instance, so that no two runs end at
+// one instant.
 func (w *world) apart(run *singleworker.Run) time.Duration {
 	of := fnv.New64a()
 	_, _ = fmt.Fprintf(of, "%d %s %d", w.seed, run.Job, run.Shard.Index)
@@ -407,7 +408,8 @@ func (w *world) judge() {
 	w.found, w.counts = append(w.found, found...), counts
 }
 
-// keptLog is how many transactions the server keeps: many times what comes between two calls of read.
+// keptLog is how many transactions the server keeps: many times what comes between two calls of
+// read.
 const keptLog = 200_000
 
 // read has the checker read what was added to the log.

@@ -13,8 +13,8 @@ import (
 // Tier says when a world is explored.
 type Tier int
 
-// The tiers: a Small world takes about a second, a Large one runs with -sim.all, and a Huge one, which takes minutes,
-// with -sim.explore.
+// The tiers: a Small world takes about a second, a Large one runs with -sim.all, and a Huge one,
+// which takes minutes, with -sim.explore.
 const (
 	Small Tier = iota
 	Large
@@ -51,8 +51,8 @@ type Explorable[W any] interface {
 	Key(to []byte) []byte
 	// Failure is the property that is violated, or "".
 	Failure() string
-	// Settled reports whether all is as it should be when no fault happens. From every other state, every
-	// way must lead to a settled one.
+	// Settled reports whether all is as it should be when no fault happens. From every other state,
+	// every way must lead to a settled one.
 	Settled() bool
 	// Tell says what a move does.
 	Tell(m Move) string
@@ -79,8 +79,9 @@ func (e Explored) String() string {
 		e.States, e.Transitions, e.Depth, e.Unsettled, e.Seconds, complete)
 }
 
-// Explore visits every state that can be reached from start, each once, nearest first, until one violates a
-// property or limit states were visited. When all were visited, it looks for a way never to settle.
+// Explore visits every state that can be reached from start, each once, nearest first, until one
+// violates a property or limit states were visited. When all were visited, it looks for a way never
+// to settle.
 func Explore[W Explorable[W]](start W, limit int) Explored {
 	x := &explorer[W]{
 		start: start, limit: limit, seen: make(map[[2]uint64]int32), began: time.Now(),
@@ -92,7 +93,8 @@ func Explore[W Explorable[W]](start W, limit int) Explored {
 	return x.result
 }
 
-// explorer keeps of each state that was visited no more than a hash of its key, and how it was reached.
+// explorer keeps of each state that was visited no more than a hash of its key, and how it was
+// reached.
 type explorer[W Explorable[W]] struct {
 	start  W
 	limit  int

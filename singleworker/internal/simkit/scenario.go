@@ -19,9 +19,9 @@ type Scenario interface {
 	Tell(lines int) string
 }
 
-// Test runs n scenarios, or what the flags say, and fails the test with the story of the first one that
-// fails. It calls passed, which may be nil, for each of the others, one at a time. With a single seed it
-// logs the story of a success, too. It returns how many scenarios ran.
+// Test runs n scenarios, or what the flags say, and fails the test with the story of the first one
+// that fails. It calls passed, which may be nil, for each of the others, one at a time. With a
+// single seed it logs the story of a success, too. It returns how many scenarios ran.
 func Test[S Scenario](t *testing.T, n int, scenario func(seed uint64) S, passed func(S)) int {
 	t.Helper()
 	n = Seeds(n)
@@ -59,8 +59,8 @@ func replay(s Scenario, seed uint64) string {
 	return fmt.Sprintf("seed %d: %s\n%s", seed, failure, s.Tell(Lines()))
 }
 
-// Caught fails the test unless one of the first seeds violates a property, and the first violation is of
-// one of the wanted properties, such as "(1)".
+// Caught fails the test unless one of the first seeds violates a property, and the first violation
+// is of one of the wanted properties, such as "(1)".
 func Caught[S Scenario](t *testing.T, within int, scenario func(seed uint64) S, properties ...string) {
 	t.Helper()
 	seed, failed := Search(within, func(seed uint64) bool {
@@ -116,7 +116,8 @@ func (s *Story) Fail(subject, text string) {
 // Failure is the first violation, or "".
 func (s *Story) Failure() string { return s.failure }
 
-// Tell returns the profile and the newest events, without those of subjects other than the one that failed.
+// Tell returns the profile and the newest events, without those of subjects other than the one that
+// failed.
 func (s *Story) Tell(lines int) string {
 	var told []string
 	for _, e := range slices.Backward(s.events) {

@@ -16,8 +16,8 @@ var (
 	linesFlag = flag.Int("sim.lines", 80, "how many events to print before a failure")
 )
 
-// Share returns how many of n equal cases a test runs: -sim.share of them, or else n with -sim.all and a tenth
-// without, and at least one.
+// Share returns how many of n equal cases a test runs: -sim.share of them, or else n with -sim.all
+// and a tenth without, and at least one.
 func Share(n int) int {
 	switch {
 	case *shareFlag > 0:
@@ -42,8 +42,8 @@ func Base() uint64 { return *baseFlag }
 // Lines returns how many events the report of a failure shows.
 func Lines() int { return *linesFlag }
 
-// Slow skips the test unless -sim.all is set. It is for searches that take many seconds; make race and
-// make unit run them.
+// Slow skips the test unless -sim.all is set. It is for searches that take many seconds; make race
+// and make unit run them.
 func Slow(t *testing.T) {
 	t.Helper()
 	if !*allFlag {
@@ -51,9 +51,9 @@ func Slow(t *testing.T) {
 	}
 }
 
-// Search calls try with up to n seeds from [Base] on, on all cores, until a call returns true. It returns
-// the seed of that call, or false if no call did. Each call has its own goroutine, so that a test
-// that ends inside of it ends nothing else.
+// Search calls try with up to n seeds from [Base] on, on all cores, until a call returns true. It
+// returns the seed of that call, or false if no call did. Each call has its own goroutine, so that
+// a test that ends inside of it ends nothing else.
 func Search(n int, try func(seed uint64) bool) (found uint64, ok bool) {
 	var mu sync.Mutex
 	next, end := Base(), Base()+uint64(n)

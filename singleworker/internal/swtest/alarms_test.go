@@ -41,8 +41,8 @@ func (m *missed) delays() []time.Duration {
 	return slices.Clone(m.late)
 }
 
-// Whatever the clock of an instance says, no tick is reported as missed that is run on time, and one that is not run is reported
-// once, not before its time.
+// Whatever the clock of an instance says, no tick is reported as missed that is run on time, and
+// one that is not run is reported once, not before its time.
 func TestWrongClockRaisesNoAlarms(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{0, 8 * time.Second, 25 * time.Second, -8 * time.Second, -25 * time.Second, 10 * time.Minute, time.Hour, -time.Hour} {
@@ -79,8 +79,9 @@ func TestWrongClockRaisesNoAlarms(t *testing.T) {
 	}
 }
 
-// The server that leads is another one, and its clock is wrong. The instances, whose clocks are right, find that out, and then nothing
-// changes: no job changes its owner, each tick is run, and none is reported as missed. An owner that dies is relieved as ever.
+// The server that leads is another one, and its clock is wrong. The instances, whose clocks are
+// right, find that out, and then nothing changes: no job changes its owner, each tick is run, and
+// none is reported as missed. An owner that dies is relieved as ever.
 func TestNewLeadersClockIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{20 * time.Second, 40 * time.Second, time.Hour, -20 * time.Second, -40 * time.Second, -time.Hour} {
@@ -125,7 +126,8 @@ func TestNewLeadersClockIsWrong(t *testing.T) {
 	}
 }
 
-// What is submitted, or changed, while ZooKeeper's clock is a day ahead runs as soon as the instances know better.
+// What is submitted, or changed, while ZooKeeper's clock is a day ahead runs as soon as the
+// instances know better.
 func TestChangeWhileZooKeepersClockIsAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -178,7 +180,8 @@ func TestChangeWhileZooKeepersClockIsAhead(t *testing.T) {
 	})
 }
 
-// A correction of the times of a job that was slow on its way does not reach the next job of the name.
+// A correction of the times of a job that was slow on its way does not reach the next job of the
+// name.
 func TestLateCorrectionLeavesTheNextJobAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

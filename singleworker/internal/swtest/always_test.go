@@ -56,7 +56,8 @@ func history(t *testing.T, c *swtest.Cluster, name string) (entries []admin.Entr
 	return entries
 }
 
-// A job that always runs is started again when it ends, after a pause that doubles while its runs do not last.
+// A job that always runs is started again when it ends, after a pause that doubles while its runs
+// do not last.
 func TestAlwaysRestarts(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -99,8 +100,8 @@ func TestAlwaysRestarts(t *testing.T) {
 	})
 }
 
-// A job that always runs moves when an instance joins, is drained, or stops: its run ends with a cause first, and the next one begins
-// elsewhere at once. It does not move more often than that.
+// A job that always runs moves when an instance joins, is drained, or stops: its run ends with a
+// cause first, and the next one begins elsewhere at once. It does not move more often than that.
 func TestAlwaysMoves(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -172,8 +173,8 @@ func TestAlwaysMoves(t *testing.T) {
 	})
 }
 
-// A job that always runs continues elsewhere when its owner has died, during its run or between two runs; who continues a pause
-// counts from the same end.
+// A job that always runs continues elsewhere when its owner has died, during its run or between two
+// runs; who continues a pause counts from the same end.
 func TestAlwaysAfterACrash(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -224,7 +225,8 @@ func TestAlwaysAfterACrash(t *testing.T) {
 	})
 }
 
-// A pause begins no run and ends none. What is edited takes effect when the run in progress has ended, which it does at once.
+// A pause begins no run and ends none. What is edited takes effect when the run in progress has
+// ended, which it does at once.
 func TestAlwaysIsPausedAndEdited(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -335,8 +337,8 @@ func TestAlwaysIsReportedMissing(t *testing.T) {
 	})
 }
 
-// A job that always runs leaves an instance that may not run it any more: because of an order for the job, or of what the job
-// requires.
+// A job that always runs leaves an instance that may not run it any more: because of an order for
+// the job, or of what the job requires.
 func TestAlwaysLeavesWhereItMayNotRun(t *testing.T) {
 	t.Parallel()
 	for what, bar := range map[string]func(t *testing.T, a *admin.Client, owner string) error{
@@ -378,8 +380,9 @@ func TestAlwaysLeavesWhereItMayNotRun(t *testing.T) {
 	}
 }
 
-// TestAlwaysBecomesTimedWhileItsOwnerIsDead gives a job that always runs a daily schedule when the owner of its run has just died, or
-// cannot be reached: that run is over, and its handler, which would stay for ever, is not called again.
+// TestAlwaysBecomesTimedWhileItsOwnerIsDead gives a job that always runs a daily schedule when the
+// owner of its run has just died, or cannot be reached: that run is over, and its handler, which
+// would stay for ever, is not called again.
 func TestAlwaysBecomesTimedWhileItsOwnerIsDead(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(*swtest.Instance){

@@ -36,8 +36,9 @@ func gated(
 	return cs
 }
 
-// wantGated expects that no run of a tick began before a call of BeforeTick for it had returned nil, that no call was made after
-// that, and that there was one at a time. It returns the number of calls for each tick.
+// wantGated expects that no run of a tick began before a call of BeforeTick for it had returned
+// nil, that no call was made after that, and that there was one at a time. It returns the number of
+// calls for each tick.
 func wantGated(t *testing.T, c *swtest.Cluster) map[time.Time]int {
 	t.Helper()
 	calls, passed := make(map[time.Time]int), make(map[time.Time]time.Time)
@@ -215,7 +216,8 @@ func TestBeforeTickFails(t *testing.T) {
 	})
 }
 
-// An attempt of the first shard after BeforeTick has returned nil does not call it again. Others begin meanwhile.
+// An attempt of the first shard after BeforeTick has returned nil does not call it again. Others
+// begin meanwhile.
 func TestBeforeTickIsNotCalledAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -342,7 +344,8 @@ func TestInstanceWithoutBeforeTick(t *testing.T) {
 	})
 }
 
-// explained returns what the records say of the last tick of a job, or a shard: the fate, and the sentences.
+// explained returns what the records say of the last tick of a job, or a shard: the fate, and the
+// sentences.
 func explained(t *testing.T, c *swtest.Cluster, name string) (x admin.Explanation, text string) {
 	t.Helper()
 	if err := c.Operate(t.Context(), func(client *admin.Client) (err error) {
@@ -404,7 +407,8 @@ func TestBeforeTickIsExplained(t *testing.T) {
 	})
 }
 
-// A shard whose owner dies while it waits is run by another instance, when BeforeTick has returned nil.
+// A shard whose owner dies while it waits is run by another instance, when BeforeTick has returned
+// nil.
 func TestBeforeTickAndAWaitingShardWhoseOwnerDies(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -433,7 +437,8 @@ func TestBeforeTickAndAWaitingShardWhoseOwnerDies(t *testing.T) {
 	})
 }
 
-// A one-shot is done when BeforeTick has refused its tick. With one run at a time the shards of an instance take turns.
+// A one-shot is done when BeforeTick has refused its tick. With one run at a time the shards of an
+// instance take turns.
 func TestBeforeTickOfAOneShot(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

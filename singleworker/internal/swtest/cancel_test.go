@@ -13,8 +13,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// TestLateCancelLeavesTheNextJobAlone has a Cancel that is slow on its way to the server. Its caller gives up, the job is canceled in
-// another way, and submitted again. Then the first Cancel arrives.
+// TestLateCancelLeavesTheNextJobAlone has a Cancel that is slow on its way to the server. Its
+// caller gives up, the job is canceled in another way, and submitted again. Then the first Cancel
+// arrives.
 func TestLateCancelLeavesTheNextJobAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -81,7 +81,8 @@ func stateOf(t *testing.T, c *swtest.Cluster, name string) (record zkrec.Instanc
 	return record
 }
 
-// aheadClaims counts the tick records that were written with a watermark that far ahead of the server's time.
+// aheadClaims counts the tick records that were written with a watermark that far ahead of the
+// server's time.
 func aheadClaims(t *testing.T, c *swtest.Cluster, limit time.Duration) (n int) {
 	t.Helper()
 	for _, txn := range c.Server.Log() {
@@ -99,8 +100,9 @@ func aheadClaims(t *testing.T, c *swtest.Cluster, limit time.Duration) (n int) {
 	return n
 }
 
-// A clock that leaps does not silence the jobs of its instance: nothing is claimed ahead of ZooKeeper's time, the
-// others run them, and the instance gets its share back when its clock is right again.
+// A clock that leaps does not silence the jobs of its instance: nothing is claimed ahead of
+// ZooKeeper's time, the others run them, and the instance gets its share back when its clock is
+// right again.
 func TestWrongClockDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	for leap, limit := range map[time.Duration]time.Duration{
@@ -164,8 +166,9 @@ func TestStartWithAWrongClock(t *testing.T) {
 	}
 }
 
-// When all clocks differ from ZooKeeper's in the same way, it is ZooKeeper's that is wrong: everything runs, at the times of
-// the instances. One of them whose clock then leaps is not followed.
+// When all clocks differ from ZooKeeper's in the same way, it is ZooKeeper's that is wrong:
+// everything runs, at the times of the instances. One of them whose clock then leaps is not
+// followed.
 func TestZooKeepersClockIsWrong(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -191,8 +194,8 @@ func TestZooKeepersClockIsWrong(t *testing.T) {
 	})
 }
 
-// A single instance whose clock is wrong cannot tell which clock that is, and claims nothing. Without a limit it runs
-// its jobs.
+// A single instance whose clock is wrong cannot tell which clock that is, and claims nothing.
+// Without a limit it runs its jobs.
 func TestSingleInstanceWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for what, limit := range map[string]time.Duration{"limit": 0, "no limit": singleworker.NoClockLimit} {
@@ -247,8 +250,9 @@ func TestOwnerWhoseClockIsBehindKeepsItsJobs(t *testing.T) {
 	}
 }
 
-// A clock that is set by more than the length of a lease ends no run of a healthy owner: ZooKeeper says at once that it is one. If ZooKeeper
-// says nothing, the runs end: a machine that was suspended shows the same picture.
+// A clock that is set by more than the length of a lease ends no run of a healthy owner: ZooKeeper
+// says at once that it is one. If ZooKeeper says nothing, the runs end: a machine that was
+// suspended shows the same picture.
 func TestClockThatIsSetEndsNoRuns(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {

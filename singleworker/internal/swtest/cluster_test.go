@@ -67,8 +67,8 @@ func group(t *testing.T, c *swtest.Cluster, n, jobs int, schedule string, h sing
 	return instances
 }
 
-// pass expects that an audit of the runs so far finds nothing. Attempts may be missing: a run that was claimed
-// by an instance that died before it called the handler is no run.
+// pass expects that an audit of the runs so far finds nothing. Attempts may be missing: a run that
+// was claimed by an instance that died before it called the handler is no run.
 func pass(t *testing.T, c *swtest.Cluster) {
 	t.Helper()
 	for _, found := range audit.Runs(c.Evidence()) {

@@ -32,8 +32,9 @@ func forms(data []byte) [][]byte {
 	return all
 }
 
-// corrupted returns n corrupted copies of a record: up to half of them are something else, most of the others have one field that has another
-// value, or is missing, and the rest is cut, or has wrong bytes.
+// corrupted returns n corrupted copies of a record: up to half of them are something else, most of
+// the others have one field that has another value, or is missing, and the rest is cut, or has
+// wrong bytes.
 func corrupted(data []byte, n int, rng *rand.Rand) (all [][]byte) {
 	some := func(of [][]byte, most int) {
 		rng.Shuffle(len(of), func(i, k int) { of[i], of[k] = of[k], of[i] })
@@ -64,8 +65,8 @@ func corrupted(data []byte, n int, rng *rand.Rand) (all [][]byte) {
 	return all
 }
 
-// fields lists the record with each of its fields, at any depth, in turn missing or with each odd value. It is empty if the record is
-// no JSON.
+// fields lists the record with each of its fields, at any depth, in turn missing or with each odd
+// value. It is empty if the record is no JSON.
 func fields(data []byte) (all [][]byte) {
 	var record any
 	if json.Unmarshal(data, &record) != nil {

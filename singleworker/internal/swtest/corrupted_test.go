@@ -296,7 +296,8 @@ func (h *hostile) read(path, base string) []byte {
 	return data
 }
 
-// wantGood checks that the good job has run each second for the last ten, and that all that reads says so.
+// wantGood checks that the good job has run each second for the last ten, and that all that reads
+// says so.
 func (h *hostile) wantGood(jobs []string) {
 	h.Helper()
 	runs := make(map[int64]int)
@@ -446,8 +447,8 @@ func (h *hostile) pages(client *admin.Client, jobs []string) {
 	}
 }
 
-// wantSaidOnce checks that each record that cannot be read is named by an instance, and that no program says the same of one
-// again.
+// wantSaidOnce checks that each record that cannot be read is named by an instance, and that no
+// program says the same of one again.
 func (h *hostile) wantSaidOnce(jobs, paths []string) {
 	h.Helper()
 	said := make(map[string]bool)
@@ -486,8 +487,9 @@ func (h *hostile) wantSaidOnce(jobs, paths []string) {
 	}
 }
 
-// Of each kind of record, hundreds that no version would have written stand at once in a group, one in each of as many jobs. What reads them
-// continues, whether it began before they were written or after that, and the good job runs and is shown.
+// Of each kind of record, hundreds that no version would have written stand at once in a group, one
+// in each of as many jobs. What reads them continues, whether it began before they were written or
+// after that, and the good job runs and is shown.
 func TestCorruptedRecordsOfJobs(t *testing.T) {
 	t.Parallel()
 	for k, kind := range recordKinds {

@@ -17,7 +17,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// corruptions is how many corrupted copies of a record of each kind there are. Another -sim.base draws others.
+// corruptions is how many corrupted copies of a record of each kind there are. Another -sim.base
+// draws others.
 const corruptions = 100
 
 // drawn are the corrupted copies of a record, the same each time.
@@ -107,7 +108,8 @@ func TestCorruptedRecordsOfTheGroup(t *testing.T) {
 	}
 }
 
-// tells starts a sender of notifications over what stands in its records, which tells of a new job that fails.
+// tells starts a sender of notifications over what stands in its records, which tells of a new job
+// that fails.
 func (h *hostile) tells(id string, told bool) {
 	h.Helper()
 	job := "f-" + id
@@ -137,7 +139,8 @@ func slotOf(part, parts int) string {
 	}
 }
 
-// Of what was told, each record is corrupted in turn: the heads one by one, and the parts all at once. The sender continues.
+// Of what was told, each record is corrupted in turn: the heads one by one, and the parts all at
+// once. The sender continues.
 func TestCorruptedRecordsOfWhatWasTold(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"head", "parts"} {

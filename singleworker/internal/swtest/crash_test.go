@@ -33,8 +33,9 @@ func kill(c *swtest.Cluster, i *swtest.Instance) crash {
 	return k
 }
 
-// wantRunElsewhere expects that the next ticks of the dead owner's jobs, which are due each second, were claimed within a second, nine
-// of ten, and none only when its session was over. Those that it had begun wait for that: one that it was just given has a late tick.
+// wantRunElsewhere expects that the next ticks of the dead owner's jobs, which are due each second,
+// were claimed within a second, nine of ten, and none only when its session was over. Those that it
+// had begun wait for that: one that it was just given has a late tick.
 func (k crash) wantRunElsewhere(t *testing.T, c *swtest.Cluster) {
 	t.Helper()
 	tick := k.at.Truncate(time.Second).Add(time.Second)
@@ -62,8 +63,8 @@ func (k crash) wantRunElsewhere(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// Idle jobs run elsewhere within a second of their tick with two, three and eight deputies, also if one of these dies at the
-// same moment, or soon after.
+// Idle jobs run elsewhere within a second of their tick with two, three and eight deputies, also if
+// one of these dies at the same moment, or soon after.
 func TestCrashAfterCrash(t *testing.T) {
 	t.Parallel()
 	for what, play := range map[string]func(c *swtest.Cluster, is []*swtest.Instance) []crash{
@@ -104,8 +105,9 @@ func TestCrashAfterCrash(t *testing.T) {
 	}
 }
 
-// A replacement that starts while the session of the dead instance lives has not seen the others relieve it, and gives it nothing: no
-// job waits for an instance that is dead. Under the same ID it joins when that session is over.
+// A replacement that starts while the session of the dead instance lives has not seen the others
+// relieve it, and gives it nothing: no job waits for an instance that is dead. Under the same ID it
+// joins when that session is over.
 func TestReplacementOfADeadInstance(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"again", "i0"} {
@@ -131,8 +133,8 @@ func TestReplacementOfADeadInstance(t *testing.T) {
 	}
 }
 
-// A session may last much longer than a relieved instance is offered nothing for want of a sign of life: until it is over, the dead
-// instance is offered nothing, so no tick is late.
+// A session may last much longer than a relieved instance is offered nothing for want of a sign of
+// life: until it is over, the dead instance is offered nothing, so no tick is late.
 func TestDeadInstanceOfALongSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +153,8 @@ func TestDeadInstanceOfALongSession(t *testing.T) {
 	})
 }
 
-// wantNoTickLate expects that each of so many jobs, which are due each second, began each tick from the first on within a second.
+// wantNoTickLate expects that each of so many jobs, which are due each second, began each tick from
+// the first on within a second.
 func wantNoTickLate(t *testing.T, c *swtest.Cluster, jobs int, first time.Time, ticks int) {
 	t.Helper()
 	late := make(map[string][]time.Duration) // by job, of each tick
@@ -170,8 +173,8 @@ func wantNoTickLate(t *testing.T, c *swtest.Cluster, jobs int, first time.Time, 
 	}
 }
 
-// The jobs of an owner that died in mid-run wait for its session, and their ticks are run late. That does not make a
-// deputy patient.
+// The jobs of an owner that died in mid-run wait for its session, and their ticks are run late.
+// That does not make a deputy patient.
 func TestCrashAfterTakeoverOfLateJobs(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -202,8 +205,8 @@ func TestCrashAfterTakeoverOfLateJobs(t *testing.T) {
 	})
 }
 
-// An instance that hangs for 400 ms of each second claims its ticks too late. Its jobs do not go to and fro: the longer that
-// lasts, the more rarely it gets some back.
+// An instance that hangs for 400 ms of each second claims its ticks too late. Its jobs do not go to
+// and fro: the longer that lasts, the more rarely it gets some back.
 func TestStarvedOwner(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -225,7 +228,8 @@ func TestStarvedOwner(t *testing.T) {
 	})
 }
 
-// If each request takes up to a second and a half, all claims are late, and nobody takes a job from another.
+// If each request takes up to a second and a half, all claims are late, and nobody takes a job from
+// another.
 func TestLateGroupKeepsItsJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Hundreds of jobs are due at the same time, and a claim takes a round trip of 10 ms. Nothing is claimed before the tick, and
-// all runs begin when that is over.
+// Hundreds of jobs are due at the same time, and a claim takes a round trip of 10 ms. Nothing is
+// claimed before the tick, and all runs begin when that is over.
 func TestCrowdBeginsOnTheTick(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -39,8 +39,9 @@ func TestCrowdBeginsOnTheTick(t *testing.T) {
 	})
 }
 
-// An instance that is told to stop or to drain around the tick of a crowd begins nothing from then on: neither what it has yet
-// to claim, nor what it has claimed and ZooKeeper has not answered. The others run all of that.
+// An instance that is told to stop or to drain around the tick of a crowd begins nothing from then
+// on: neither what it has yet to claim, nor what it has claimed and ZooKeeper has not answered. The
+// others run all of that.
 func TestCrowdOfAnInstanceThatLeaves(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(t *testing.T, i *swtest.Instance){
@@ -89,7 +90,8 @@ func TestCrowdOfAnInstanceThatLeaves(t *testing.T) {
 	}
 }
 
-// What an operator has ordered before the tick of a crowd, and ZooKeeper has acknowledged, holds at it.
+// What an operator has ordered before the tick of a crowd, and ZooKeeper has acknowledged, holds at
+// it.
 func TestCrowdIsPausedOrCanceled(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(a *admin.Client, ctx context.Context, job string) error{
@@ -137,8 +139,9 @@ func TestCrowdIsPausedOrCanceled(t *testing.T) {
 	}
 }
 
-// An instance of a crowd that is due each second dies in some phase of a second. What it had not begun, which ZooKeeper's log
-// says, loses no tick and runs none twice, and nothing was begun before its tick.
+// An instance of a crowd that is due each second dies in some phase of a second. What it had not
+// begun, which ZooKeeper's log says, loses no tick and runs none twice, and nothing was begun
+// before its tick.
 func TestCrowdWhoseOwnerIsKilled(t *testing.T) {
 	t.Parallel()
 	const phases = 20
@@ -207,7 +210,8 @@ func tickRecords(t *testing.T, c *swtest.Cluster, f func(at time.Time, job strin
 	}
 }
 
-// begunBy has the jobs that an instance had begun when it died: ZooKeeper has its claim and not its result.
+// begunBy has the jobs that an instance had begun when it died: ZooKeeper has its claim and not its
+// result.
 func begunBy(t *testing.T, c *swtest.Cluster, name string, died time.Time) map[string]bool {
 	t.Helper()
 	begun := make(map[string]bool)
@@ -219,11 +223,12 @@ func begunBy(t *testing.T, c *swtest.Cluster, name string, died time.Time) map[s
 	return begun
 }
 
-// slowest is how long after its instance has died a write may still reach the server of a slow cluster.
+// slowest is how long after its instance has died a write may still reach the server of a slow
+// cluster.
 const slowest = 5 * time.Millisecond
 
-// Instances are killed, stopped for a while, leave and join around the ticks of a crowd: no run begins before its tick, none
-// happens twice, and each tick is accounted for.
+// Instances are killed, stopped for a while, leave and join around the ticks of a crowd: no run
+// begins before its tick, none happens twice, and each tick is accounted for.
 func TestCrowdAtRandom(t *testing.T) {
 	t.Parallel()
 	atRandom(t, 20, 11, crowdAtRandom)

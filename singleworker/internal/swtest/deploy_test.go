@@ -9,8 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// An instance of the old version restarts in the middle of a deploy. The schedule of the new version stays, and so does what an
-// operator has changed since; the same without versions brings the old one back.
+// An instance of the old version restarts in the middle of a deploy. The schedule of the new
+// version stays, and so does what an operator has changed since; the same without versions brings
+// the old one back.
 func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -62,8 +63,9 @@ func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
 	}
 }
 
-// A program that is rolled back finds the declaration of the newer one in place, also when no instance of that lives any more. Its own
-// counts again under a higher version than that, or without one.
+// A program that is rolled back finds the declaration of the newer one in place, also when no
+// instance of that lives any more. Its own counts again under a higher version than that, or
+// without one.
 func TestProgramThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	for again, want := range map[string]string{"1.9.1": "@hourly", "1.10.1": "@daily", "": "@daily"} {
@@ -92,7 +94,8 @@ func TestProgramThatIsRolledBack(t *testing.T) {
 	}
 }
 
-// A job that no live instance declares any more stays, and says so; one that a running Manager declared never does.
+// A job that no live instance declares any more stays, and says so; one that a running Manager
+// declared never does.
 func TestJobThatIsNoLongerDeclared(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

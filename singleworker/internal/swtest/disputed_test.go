@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// misreading is the connection of an instance that reads something else: as if its rules for schedules were others.
+// misreading is the connection of an instance that reads something else: as if its rules for
+// schedules were others.
 type misreading struct {
 	net.Conn
 	was, is string // of the same length
@@ -27,8 +28,9 @@ func (m misreading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Two instances have different versions of the time zone database, or of the rules for schedules. The job does not go to and fro, so that
-// the ticks of both run: it stays with one of them, whose ticks run, and the other one says that it has others.
+// Two instances have different versions of the time zone database, or of the rules for schedules.
+// The job does not go to and fro, so that the ticks of both run: it stays with one of them, whose
+// ticks run, and the other one says that it has others.
 func TestOtherRulesForSchedules(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

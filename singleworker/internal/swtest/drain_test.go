@@ -27,7 +27,8 @@ func slow(t *testing.T, test func(t *testing.T, c *swtest.Cluster)) {
 	})
 }
 
-// Twenty idle jobs are owned elsewhere within 300 ms of the order, and come back when it is taken back.
+// Twenty idle jobs are owned elsewhere within 300 ms of the order, and come back when it is taken
+// back.
 func TestDrainIsSwift(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		group(t, c, 3, 60, "@yearly", working(time.Second))

@@ -43,7 +43,8 @@ func ticksOf(c *swtest.Cluster, from, until time.Time) map[string]int {
 	return ran
 }
 
-// wantTicks expects one run of each tick after from, up to until, at these instances, and at no others.
+// wantTicks expects one run of each tick after from, up to until, at these instances, and at no
+// others.
 func wantTicks(t *testing.T, c *swtest.Cluster, from, until time.Time, at ...string) {
 	t.Helper()
 	until = until.Add(-time.Millisecond) // a tick of this moment may have run, or not
@@ -62,8 +63,8 @@ func wantTicks(t *testing.T, c *swtest.Cluster, from, until time.Time, at ...str
 	}
 }
 
-// Each tick runs once on every instance that lives when it comes, through kills, stops, drains and returns. What came while an
-// instance was away is not its own.
+// Each tick runs once on every instance that lives when it comes, through kills, stops, drains and
+// returns. What came while an instance was away is not its own.
 func TestEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -150,7 +151,8 @@ func TestEverywhereCountsInNoShare(t *testing.T) {
 	}
 }
 
-// What came before an instance was there for the first time is nothing that it has missed, whatever the schedule was then.
+// What came before an instance was there for the first time is nothing that it has missed, whatever
+// the schedule was then.
 func TestEverywhereBegins(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -240,7 +242,8 @@ func TestEverywhereTriggered(t *testing.T) {
 	})
 }
 
-// Whether a job runs on one instance or on all is fixed: between the two, no tick could be told from another.
+// Whether a job runs on one instance or on all is fixed: between the two, no tick could be told
+// from another.
 func TestEverywhereIsFixed(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -261,7 +264,8 @@ func TestEverywhereIsFixed(t *testing.T) {
 	})
 }
 
-// What instances leave that are gone is kept for a day, and then removed; not that of those that live, however long they do not run.
+// What instances leave that are gone is kept for a day, and then removed; not that of those that
+// live, however long they do not run.
 func TestEverywhereLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +321,8 @@ func TestEverywhereLeavesNothing(t *testing.T) {
 	})
 }
 
-// A tick that a live instance does not account for is reported, with the instance, and none of one that is gone or new.
+// A tick that a live instance does not account for is reported, with the instance, and none of one
+// that is gone or new.
 func TestEverywhereMissed(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -433,7 +438,8 @@ func TestEverywhereInLatchMode(t *testing.T) {
 	})
 }
 
-// What an instance owns is told of it; its share is not what it has of jobs that run on every instance.
+// What an instance owns is told of it; its share is not what it has of jobs that run on every
+// instance.
 func TestEverywhereAtAnInstance(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -7,7 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/agenda"
 )
 
-// faults is a log that nobody reads. It fails the test when an instance has noticed that it does not work as it should.
+// faults is a log that nobody reads. It fails the test when an instance has noticed that it does
+// not work as it should.
 type faults struct{ tb TB }
 
 // Enabled is slog.Handler's.

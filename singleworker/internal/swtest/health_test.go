@@ -26,7 +26,8 @@ func ready(i *swtest.Instance) string {
 	return "ready"
 }
 
-// Ready returns when the instance is part of the group and has read its jobs, and says why it has to wait.
+// Ready returns when the instance is part of the group and has read its jobs, and says why it has
+// to wait.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +76,8 @@ func TestReadyOfAnInstanceThatIsRefused(t *testing.T) {
 	})
 }
 
-// What an instance says of itself while it works, is drained, and loses ZooKeeper; the hooks tell of its sessions.
+// What an instance says of itself while it works, is drained, and loses ZooKeeper; the hooks tell
+// of its sessions.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +207,8 @@ func TestAliveWithALongSession(t *testing.T) {
 	})
 }
 
-// In latch mode the leader is told of each of its terms, in order, and the one that stands by is ready.
+// In latch mode the leader is told of each of its terms, in order, and the one that stands by is
+// ready.
 func TestHooksTellOfLeadership(t *testing.T) {
 	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setup := sharing(t, c, 1, "@hourly", func(context.Context, *singleworker.Run) error { return nil })

@@ -49,8 +49,8 @@ func ends(t *testing.T, c *swtest.Cluster) (all []string) {
 	return all
 }
 
-// TestManualRunKeepsTheRerunThatAPauseHolds has a run that its owner's death interrupted repeated when the pause is over, whatever
-// was run in the pause when asked.
+// TestManualRunKeepsTheRerunThatAPauseHolds has a run that its owner's death interrupted repeated
+// when the pause is over, whatever was run in the pause when asked.
 func TestManualRunKeepsTheRerunThatAPauseHolds(t *testing.T) {
 	t.Parallel()
 	for _, manual := range []int{0, 1, 2} {

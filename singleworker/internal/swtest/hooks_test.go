@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// An instance that is told to stop while ZooKeeper is away for too long ends before the results of its
-// runs are written. OnRunEnd tells so of each of them, before Run returns.
+// An instance that is told to stop while ZooKeeper is away for too long ends before the results of
+// its runs are written. OnRunEnd tells so of each of them, before Run returns.
 func TestHooksTellOfEveryResultThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for range 3 { // whether the last hooks are heard was a matter of chance

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// The hook is called in the moment from which the list says that the run hangs, once for each run, on an instance that has taken the
-// job over and has seen none of the runs before.
+// The hook is called in the moment from which the list says that the run hangs, once for each run,
+// on an instance that has taken the job over and has seen none of the runs before.
 func TestHookTellsOfHungRunsAsTheListDoes(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(j *singleworker.Job){

@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// A crash costs an idle job nothing: whatever becomes of its owner, the next tick runs elsewhere, long before the
-// owner's session is over.
+// A crash costs an idle job nothing: whatever becomes of its owner, the next tick runs elsewhere,
+// long before the owner's session is over.
 func TestIdleJobsOfAnOwnerThatIsGone(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(i *swtest.Instance){

@@ -19,8 +19,8 @@ import (
 
 const brief = 2 * time.Second // a session
 
-// exact is a cluster on a server that ends sessions when they are over, and not at the next of its ticks of
-// two seconds.
+// exact is a cluster on a server that ends sessions when they are over, and not at the next of its
+// ticks of two seconds.
 func exact(t *testing.T, test func(t *testing.T, c *swtest.Cluster)) {
 	t.Helper()
 	t.Parallel()
@@ -61,8 +61,8 @@ func operate(t *testing.T, c *swtest.Cluster, f func(a *admin.Client) error) {
 	}
 }
 
-// onceEach expects that no attempt at a tick was made twice, and that no two runs of a job had the right
-// to run at a time.
+// onceEach expects that no attempt at a tick was made twice, and that no two runs of a job had the
+// right to run at a time.
 func onceEach(t *testing.T, c *swtest.Cluster) {
 	t.Helper()
 	ran := make(map[string]bool)
@@ -140,8 +140,9 @@ func TestLatchSurvivesABriefLossOfTheConnection(t *testing.T) {
 	})
 }
 
-// A leader that was stopped for longer than its session finds another one that leads. It stands by from the moment in which it joins
-// again: its record never says that it leads, and it is offered nothing.
+// A leader that was stopped for longer than its session finds another one that leads. It stands by
+// from the moment in which it joins again: its record never says that it leads, and it is offered
+// nothing.
 func TestLeaderThatWakesUpStandsBy(t *testing.T) {
 	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))
@@ -178,8 +179,8 @@ func TestLeaderThatWakesUpStandsBy(t *testing.T) {
 	})
 }
 
-// An instance whose place in the queue was deleted manually does not lead, even if it believes so: its claims are
-// refused, and it hands its slots over.
+// An instance whose place in the queue was deleted manually does not lead, even if it believes so:
+// its claims are refused, and it hands its slots over.
 func TestLeaderWhosePlaceIsDeleted(t *testing.T) {
 	exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		instances := latched(t, c, 2, 5, "* * * * * ?", working(0))

@@ -12,8 +12,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// ZooKeeper's clock leaps, and instances notice it one after the other. What was written before has its right time: the watchers must not
-// write that it was written now, whichever way the clock has leapt.
+// ZooKeeper's clock leaps, and instances notice it one after the other. What was written before has
+// its right time: the watchers must not write that it was written now, whichever way the clock has
+// leapt.
 func TestWhatWasWrittenBeforeALeapIsNotDatedAgain(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{104 * time.Second, -196 * time.Second} {
@@ -39,8 +40,8 @@ func TestWhatWasWrittenBeforeALeapIsNotDatedAgain(t *testing.T) {
 	}
 }
 
-// ZooKeeper's clock leaps by two hours. Hourly jobs are due by it then, and their owners have not said yet that they go by another time:
-// nobody may take a job from its owner.
+// ZooKeeper's clock leaps by two hours. Hourly jobs are due by it then, and their owners have not
+// said yet that they go by another time: nobody may take a job from its owner.
 func TestLeapOfZooKeepersClockRelievesNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -57,8 +58,9 @@ func TestLeapOfZooKeepersClockRelievesNobody(t *testing.T) {
 	})
 }
 
-// One instance has nothing to write, and does not notice that ZooKeeper's clock is wrong. As long as it says that its own agrees with that,
-// the others take theirs for wrong: it must ask as soon as they say so.
+// One instance has nothing to write, and does not notice that ZooKeeper's clock is wrong. As long
+// as it says that its own agrees with that, the others take theirs for wrong: it must ask as soon
+// as they say so.
 func TestIdleInstanceNoticesThatZooKeepersClockIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Minute, -time.Minute} {
@@ -80,8 +82,9 @@ func TestIdleInstanceNoticesThatZooKeepersClockIsWrong(t *testing.T) {
 	}
 }
 
-// A job is submitted while ZooKeeper's clock is a day ahead. When another server leads, whose clock is right, all connect to it, and owners do
-// not know for a moment what their records say: the job runs nevertheless as soon as the group knows what time it is.
+// A job is submitted while ZooKeeper's clock is a day ahead. When another server leads, whose clock
+// is right, all connect to it, and owners do not know for a moment what their records say: the job
+// runs nevertheless as soon as the group knows what time it is.
 func TestNewLeadersClockIsRight(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

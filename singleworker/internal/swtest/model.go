@@ -17,7 +17,8 @@ type (
 	Member = ledger.Member
 )
 
-// Transactions puts the server's log into the form that package ledger judges. Refused writes are left out.
+// Transactions puts the server's log into the form that package ledger judges. Refused writes are
+// left out.
 func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 	for _, entry := range log {
 		if entry.Code != zkdev.OK {
@@ -119,8 +120,8 @@ func (c *Cluster) Owners() map[string]string {
 	return owners
 }
 
-// Slots returns the slots of a job that exists: its current shards, or itself if it has none. A name that is no
-// job's is returned as it is.
+// Slots returns the slots of a job that exists: its current shards, or itself if it has none. A
+// name that is no job's is returned as it is.
 func (c *Cluster) Slots(job string) (slots []string) {
 	slots = []string{job}
 	c.View(func(m *Model) {
@@ -149,8 +150,8 @@ func (c *Cluster) Shares() map[string]int {
 	return shares
 }
 
-// Await polls ok a hundred times per session timeout until it returns true, and reports whether that happened
-// within the time given.
+// Await polls ok a hundred times per session timeout until it returns true, and reports whether
+// that happened within the time given.
 func (c *Cluster) Await(within time.Duration, ok func() bool) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

@@ -23,8 +23,9 @@ const (
 	fullHistories = zkrec.HistoryPages * page
 )
 
-// TestAFullHistoryIsToldWhole resumes a Watch when a history has as many entries as it keeps: all of them are told, with their own times,
-// and nothing is missing. Of one more, a page is forgotten, and that is told, too.
+// TestAFullHistoryIsToldWhole resumes a Watch when a history has as many entries as it keeps: all
+// of them are told, with their own times, and nothing is missing. Of one more, a page is forgotten,
+// and that is told, too.
 func TestAFullHistoryIsToldWhole(t *testing.T) {
 	t.Parallel()
 	ofFullHistories(t, toldWhole)
@@ -81,8 +82,8 @@ func TestAStreakThatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestALateResultIsTold has an owner cut off in mid-run, whose handler does not mind. Its heir records
-// the run as lost, which is told. Then the owner is back, and writes the result.
+// TestALateResultIsTold has an owner cut off in mid-run, whose handler does not mind. Its heir
+// records the run as lost, which is told. Then the owner is back, and writes the result.
 func TestALateResultIsTold(t *testing.T) {
 	bubble(t, lateResultIsTold)
 }
@@ -143,8 +144,8 @@ func older(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// eventsSince are the events that a Watch tells from a cursor to the present. The last one says that
-// it watches.
+// eventsSince are the events that a Watch tells from a cursor to the present. The last one says
+// that it watches.
 func eventsSince(t *testing.T, c *swtest.Cluster, cursor int64) (events []admin.Event) {
 	t.Helper()
 	operate(t, c, func(a *admin.Client) error {

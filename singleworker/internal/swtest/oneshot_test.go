@@ -51,7 +51,8 @@ func wantUnheld(t *testing.T, c *swtest.Cluster, slots ...string) {
 	})
 }
 
-// A one-shot that has run is done: it has no owner, no heartbeat and no share, its result can be seen, and it is removed.
+// A one-shot that has run is done: it has no owner, no heartbeat and no share, its result can be
+// seen, and it is removed.
 func TestOneShotIsDoneAndRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -101,7 +102,8 @@ func TestOneShotIsDoneAndRemoved(t *testing.T) {
 	})
 }
 
-// A trigger opens a job that is done; it is done once more when that run has ended. So does another schedule.
+// A trigger opens a job that is done; it is done once more when that run has ended. So does another
+// schedule.
 func TestDoneJobIsOpenedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -178,8 +180,8 @@ func TestShardedOneShotIsDone(t *testing.T) {
 	})
 }
 
-// A one-shot that is resharded while its run is in progress is not done before the nodes of its former slots are deleted: nobody
-// would look after them.
+// A one-shot that is resharded while its run is in progress is not done before the nodes of its
+// former slots are deleted: nobody would look after them.
 func TestReshardedOneShotIsDone(t *testing.T) {
 	t.Parallel()
 	for _, change := range []struct{ from, to int }{{0, 4}, {4, 2}} {
@@ -217,8 +219,8 @@ func TestReshardedOneShotIsDone(t *testing.T) {
 	}
 }
 
-// A declared one-shot runs once, however often instances start: within KeepDone it is there and done, after that it is
-// created again and is done at once.
+// A declared one-shot runs once, however often instances start: within KeepDone it is there and
+// done, after that it is created again and is done at once.
 func TestDeclaredOneShotRunsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -282,7 +284,8 @@ func TestOneShotThatIsNotDone(t *testing.T) {
 	})
 }
 
-// A job without a schedule is owned, moves like any other, runs when it is triggered, and never otherwise.
+// A job without a schedule is owned, moves like any other, runs when it is triggered, and never
+// otherwise.
 func TestManualJob(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

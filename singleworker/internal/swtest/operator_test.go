@@ -131,7 +131,8 @@ func TestRequestsAreAllMethods(t *testing.T) {
 	}
 }
 
-// A Client on a Manager that does not run says so, whatever it is asked, and what waits says so as soon as Run ends.
+// A Client on a Manager that does not run says so, whatever it is asked, and what waits says so as
+// soon as Run ends.
 func TestOperatorOnAManagerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,8 @@ func TestWaitingOperatorEndsWithRun(t *testing.T) {
 	})
 }
 
-// Each kind of change works on the Manager's session, and the log says from where it came. Close leaves the session alone.
+// Each kind of change works on the Manager's session, and the log says from where it came. Close
+// leaves the session alone.
 func TestOperatorOnARunningManager(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -380,7 +382,8 @@ func TestHandlerCancelsItsOwnJob(t *testing.T) {
 	})
 }
 
-// Many use one Client at the same time, while the instance that it is on runs and its session is lost.
+// Many use one Client at the same time, while the instance that it is on runs and its session is
+// lost.
 func TestOperatorsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

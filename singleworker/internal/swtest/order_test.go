@@ -10,8 +10,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// An operator orders something while a claim is on its way, so that ZooKeeper has the order first. The owner hears of it before it hears
-// of its claim, but has not read it. It does not begin the run, and another instance runs the tick unless the job is paused.
+// An operator orders something while a claim is on its way, so that ZooKeeper has the order first.
+// The owner hears of it before it hears of its claim, but has not read it. It does not begin the
+// run, and another instance runs the tick unless the job is paused.
 func TestOrderBeforeAClaimPreventsIt(t *testing.T) {
 	t.Parallel()
 	for what, order := range map[string]func(t *testing.T, a *admin.Client, owner string) error{

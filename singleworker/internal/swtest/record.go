@@ -57,8 +57,9 @@ func (c *Cluster) Befores() []Run {
 	return befores
 }
 
-// Evidence is what package audit judges the runs of all jobs by. A run ends with its right to run. Shard 0
-// goes by the name of the job, so that it is compared with runs from before the job had shards.
+// Evidence is what package audit judges the runs of all jobs by. A run ends with its right to run.
+// Shard 0 goes by the name of the job, so that it is compared with runs from before the job had
+// shards.
 func (c *Cluster) Evidence() []audit.Run {
 	var runs []audit.Run
 	for _, r := range c.Runs() {

@@ -67,8 +67,9 @@ func wantNoTickTwice(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// A process that was stopped for a few seconds, less than its session, finds its jobs taken: what it claims is
-// refused. It gets as many back, once. If one deputy takes both jobs, one of its jobs moves to the other deputy meanwhile.
+// A process that was stopped for a few seconds, less than its session, finds its jobs taken: what
+// it claims is refused. It gets as many back, once. If one deputy takes both jobs, one of its jobs
+// moves to the other deputy meanwhile.
 func TestStoppedOwnerThatIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -112,8 +113,8 @@ func TestStoppedOwnerThatIsBack(t *testing.T) {
 	})
 }
 
-// A leader in latch mode loses nothing while it lives, and a job whose instances never take over from a live owner
-// waits for the session.
+// A leader in latch mode loses nothing while it lives, and a job whose instances never take over
+// from a live owner waits for the session.
 func TestLiveOwnersThatAreNotRelieved(t *testing.T) {
 	t.Parallel()
 	for what, configure := range map[string]func(cfg *singleworker.Config){
@@ -168,7 +169,8 @@ func TestJobInMidRunWaitsForTheLease(t *testing.T) {
 	})
 }
 
-// A retry that is due after its owner's death runs elsewhere, and the history says from whom the job was taken.
+// A retry that is due after its owner's death runs elsewhere, and the history says from whom the
+// job was taken.
 func TestRetryAfterTheOwnersDeath(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A job without a run has a heartbeat once a minute, each instance a sign of life four times per session timeout, and nothing moves: not for
-// that, and not when an owner has stood still for a while. One that hangs for longer loses its jobs, although none of them is due.
+// A job without a run has a heartbeat once a minute, each instance a sign of life four times per
+// session timeout, and nothing moves: not for that, and not when an owner has stood still for a
+// while. One that hangs for longer loses its jobs, although none of them is due.
 func TestHeartbeatsAtRest(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		const jobs, minutes = 200, 10

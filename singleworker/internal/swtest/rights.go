@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 )
 
-// Right is a lease as its instance has it, whether or not anything runs: from the moment at which it
-// may start runs to the one at which it may not any more. A lease that lapses and is renewed
+// Right is a lease as its instance has it, whether or not anything runs: from the moment at which
+// it may start runs to the one at which it may not any more. A lease that lapses and is renewed
 // later is two.
 type Right struct {
 	Instance    *Instance

@@ -38,8 +38,8 @@ func (a *account) recorded(e singleworker.Entry) {
 	a.runs[e.Job][e.Tick.Unix()]++
 }
 
-// Six instances with sixty jobs that tick each second are restarted one after the other, as in a deploy:
-// no tick is lost, none is run twice.
+// Six instances with sixty jobs that tick each second are restarted one after the other, as in a
+// deploy: no tick is lost, none is run twice.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	for name, lag := range map[string]time.Duration{"next door": 300 * time.Microsecond, "far away": 25 * time.Millisecond} {

@@ -72,8 +72,9 @@ func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
 	}
 }
 
-// Ticks that nobody ran are recorded in a row that a backup from before does not have. After the restore, and another outage, they are
-// recorded once more, in a row that begins earlier. The log has each tick in one row, and all runs.
+// Ticks that nobody ran are recorded in a row that a backup from before does not have. After the
+// restore, and another outage, they are recorded once more, in a row that begins earlier. The log
+// has each tick in one row, and all runs.
 func TestRunLogAfterARestore(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A handler that is registered while the instance runs gets the jobs that wait for it, with all that their
-// handlers need.
+// A handler that is registered while the instance runs gets the jobs that wait for it, with all
+// that their handlers need.
 func TestHandleWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,8 @@ func TestHandleWhileRunning(t *testing.T) {
 	})
 }
 
-// Jobs are declared, triggered, listed and canceled by the instance that runs, in its own session, and also by a handler.
+// Jobs are declared, triggered, listed and canceled by the instance that runs, in its own session,
+// and also by a handler.
 func TestJobsOfARunningManager(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,8 +128,8 @@ func TestJobsOfARunningManager(t *testing.T) {
 	})
 }
 
-// What is declared while the instance runs counts as what was declared before: an operator's change stays until the
-// declaration changes.
+// What is declared while the instance runs counts as what was declared before: an operator's change
+// stays until the declaration changes.
 func TestDeclarationWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

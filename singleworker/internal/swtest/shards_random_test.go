@@ -16,16 +16,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// TestShardsAtRandom runs random groups in which instances are killed, leave and join, while the number of shards of
-// a job changes at random times: every tick is run under one number, successfully once by each shard, or is skipped
-// by one because its previous run was in progress, which is late after a kill; and is reported once. (TestSimulation does the same with faults of the network, and many jobs.)
+// TestShardsAtRandom runs random groups in which instances are killed, leave and join, while the
+// number of shards of a job changes at random times: every tick is run under one number,
+// successfully once by each shard, or is skipped by one because its previous run was in progress,
+// which is late after a kill; and is reported once. (TestSimulation does the same with faults of
+// the network, and many jobs.)
 func TestShardsAtRandom(t *testing.T) {
 	t.Parallel()
 	atRandom(t, 30, 7, shardsAtRandom)
 }
 
-// atRandom runs a share of that many seeds of a test, each in a separate cluster. The stream is the test's: it draws other
-// numbers than others do.
+// atRandom runs a share of that many seeds of a test, each in a separate cluster. The stream is the
+// test's: it draws other numbers than others do.
 func atRandom(t *testing.T, seeds int, stream uint64, test func(t *testing.T, c *swtest.Cluster, rng *rand.Rand)) {
 	t.Helper()
 	for k := range uint64(simkit.Seeds(seeds)) {
@@ -75,7 +77,8 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 }
 
 // awaitRest waits until no run has ended, and no slot passed on, for so long that what follows from
-// it is recorded and reported: what is lost when an instance is killed before is not what this is about.
+// it is recorded and reported: what is lost when an instance is killed before is not what this is
+// about.
 func awaitRest(c *swtest.Cluster) {
 	const rest = 300 * time.Millisecond
 	for rested := false; !rested; {

@@ -80,9 +80,10 @@ func reshard(t *testing.T, c *swtest.Cluster, name string, shards int) {
 	}
 }
 
-// wantWholeTicks verifies of a divided job's runs that each tick was run under one number of shards,
-// by every shard, successfully once, or not at all for one of the reasons given; and that no two runs
-// overlapped that had different numbers. It returns the numbers that there were, by tick.
+// wantWholeTicks verifies of a divided job's runs that each tick was run under one number of
+// shards, by every shard, successfully once, or not at all for one of the reasons given; and that
+// no two runs overlapped that had different numbers. It returns the numbers that there were, by
+// tick.
 func wantWholeTicks(t *testing.T, c *swtest.Cluster, complete *completions, from time.Time, skipped ...string) map[time.Time]int {
 	t.Helper()
 	totals := make(map[time.Time]int)
@@ -155,8 +156,8 @@ func TestEveryShardRunsEachTickOnce(t *testing.T) {
 	})
 }
 
-// An instance is killed in mid-tick: its shards, and no others, are run again elsewhere, and the tick is
-// complete when they are done.
+// An instance is killed in mid-tick: its shards, and no others, are run again elsewhere, and the
+// tick is complete when they are done.
 func TestShardsOfAKilledInstanceAreRunAgain(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		instances, complete := sharded(t, c, 3, singleworker.Job{Name: "rows", Schedule: "0 * * * * ?", Shards: 6}, working(20*time.Second))
@@ -206,8 +207,8 @@ func TestFailedShardIsRetriedAlone(t *testing.T) {
 	})
 }
 
-// The number of shards changes in mid-tick, again and again: a tick is run under one number by all, and
-// no two numbers at once; removed shards leave nothing behind.
+// The number of shards changes in mid-tick, again and again: a tick is run under one number by all,
+// and no two numbers at once; removed shards leave nothing behind.
 func TestShardsChangeInMidTick(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		start := time.Now()
@@ -257,8 +258,8 @@ func TestOneThousandShards(t *testing.T) {
 	})
 }
 
-// Two instances whose code declares different numbers: the one that joined last is right, and no tick
-// is run half in one way and half in the other.
+// Two instances whose code declares different numbers: the one that joined last is right, and no
+// tick is run half in one way and half in the other.
 func TestDeclarationsThatDiffer(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		start := time.Now()
@@ -299,7 +300,8 @@ func TestDeclarationsThatDiffer(t *testing.T) {
 	})
 }
 
-// Ticks that came while no instance was running belong to the number of shards that there is when one starts.
+// Ticks that came while no instance was running belong to the number of shards that there is when
+// one starts.
 func TestShardsChangeWithoutInstances(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		start := time.Now()
@@ -324,8 +326,8 @@ func TestShardsChangeWithoutInstances(t *testing.T) {
 	})
 }
 
-// A job is made undivided: nothing is left of its shards. A node that a request has left where the job is to be a
-// slot does not stop that.
+// A job is made undivided: nothing is left of its shards. A node that a request has left where the
+// job is to be a slot does not stop that.
 func TestUndividedJobLeavesNoShards(t *testing.T) {
 	slow(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		rows := singleworker.Job{Name: "rows", Schedule: "*/10 * * * * ?", Shards: 3}

@@ -37,7 +37,8 @@ func watches(t *testing.T, c *swtest.Cluster) (n int) {
 	return n
 }
 
-// Each instance watches the owner records; of what else a slot has, it is told by nodes whose number does not grow with that of slots.
+// Each instance watches the owner records; of what else a slot has, it is told by nodes whose
+// number does not grow with that of slots.
 func TestWatchesPerSlot(t *testing.T) {
 	t.Parallel()
 	const instances = 6
@@ -110,7 +111,8 @@ func TestReadsPerChange(t *testing.T) {
 	})
 }
 
-// A request is told to the owner of the slot, and to the instance that comes next, by the protocol: these two read it, and nobody else.
+// A request is told to the owner of the slot, and to the instance that comes next, by the protocol:
+// these two read it, and nobody else.
 func TestRequestIsReadByTwo(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		const instances, jobs = 12, 36

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Stall holds up a process's connections, as when the process is stopped: while it lasts, they send and
-// receive nothing, and no deadline ends that. The process's timers keep running, unlike those of a
-// stopped process. The zero value is a stall that has not begun. Safe for concurrent use.
+// Stall holds up a process's connections, as when the process is stopped: while it lasts, they send
+// and receive nothing, and no deadline ends that. The process's timers keep running, unlike those
+// of a stopped process. The zero value is a stall that has not begun. Safe for concurrent use.
 type Stall struct {
 	mu   sync.Mutex
 	over chan struct{} // closed at the end; nil unless it lasts
@@ -35,8 +35,8 @@ func (s *Stall) End() {
 	}
 }
 
-// Conn returns a connection that the stall holds up. It has one reader and one writer, and may be closed
-// by anybody.
+// Conn returns a connection that the stall holds up. It has one reader and one writer, and may be
+// closed by anybody.
 func (s *Stall) Conn(conn net.Conn) net.Conn {
 	return &stallable{Conn: conn, stall: s, closed: make(chan struct{})}
 }
@@ -67,7 +67,8 @@ func (c *stallable) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// outlive waits for the end of the stall. It returns false if no stall is in progress or the connection is closed.
+// outlive waits for the end of the stall. It returns false if no stall is in progress or the
+// connection is closed.
 func (c *stallable) outlive() bool {
 	c.stall.mu.Lock()
 	over := c.stall.over

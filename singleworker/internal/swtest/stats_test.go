@@ -20,8 +20,8 @@ func same[K comparable](t *testing.T, what string, got, want map[K]uint64) {
 	}
 }
 
-// What two instances count of a job that moves: it is adopted, runs, fails, skips, is handed over, taken from an owner that is gone, and
-// handed over again.
+// What two instances count of a job that moves: it is adopted, runs, fails, skips, is handed over,
+// taken from an owner that is gone, and handed over again.
 func TestStats(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -90,7 +90,8 @@ func TestStats(t *testing.T) {
 		}
 		j = d.Manager().Stats().Jobs["job0"]
 		same(t, "d acquired", j.Acquired, map[string]uint64{"died": 1})
-		// The last heartbeat came at most a quarter of a session before the kill at 6:30, and the run after the takeover began at its tick, at 7:00.
+		// The last heartbeat came at most a quarter of a session before the kill at 6:30, and the run
+		// after the takeover began at its tick, at 7:00.
 		took, none := d.Manager().Stats().Takeovers, a.Manager().Stats().Takeovers
 		if took.Count() != 1 || took.Sum < 5*time.Second || took.Sum > 33*time.Second || none.Count() != 0 {
 			t.Errorf("takeovers of d: %+v, want one; of a: %+v, want none", took, none)
@@ -99,7 +100,8 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// A takeover of an idle job from an owner that lives, or may, is counted as such, and its new owner knows the last success.
+// A takeover of an idle job from an owner that lives, or may, is counted as such, and its new owner
+// knows the last success.
 func TestStatsOfARelievedOwner(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -31,8 +31,8 @@ func nodes(t *testing.T, c *swtest.Cluster) (paths []string) {
 	return paths
 }
 
-// A thousand instances come and go, in every way in which they may, and leave no node behind but the list of their
-// handlers, one for all, which stays for a day.
+// A thousand instances come and go, in every way in which they may, and leave no node behind but
+// the list of their handlers, one for all, which stays for a day.
 func TestAThousandInstancesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

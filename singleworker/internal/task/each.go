@@ -17,8 +17,8 @@ func Each[T any](ctx context.Context, limit int, items []T, f func(ctx context.C
 	return tasks.Wait()
 }
 
-// Together calls f for 0 to n-1, for at most limit of them at a time. If a call panics, Together panics with its
-// *PanicError when the others have returned.
+// Together calls f for 0 to n-1, for at most limit of them at a time. If a call panics, Together
+// panics with its *PanicError when the others have returned.
 func Together(limit, n int, f func(i int)) {
 	err := Each(context.Background(), limit, make([]struct{}, n), func(_ context.Context, i int, _ struct{}) error {
 		f(i)

@@ -108,7 +108,8 @@ func TestMailboxLosesNothing(t *testing.T) {
 	})
 }
 
-// What is posted, or still queued, when the mailbox is closed is not run, and those who want to know learn it.
+// What is posted, or still queued, when the mailbox is closed is not run, and those who want to
+// know learn it.
 func TestClosedMailbox(t *testing.T) {
 	t.Parallel()
 	box := task.NewMailbox()

@@ -76,7 +76,8 @@ func NewPool(ctx context.Context) *Group {
 // Go starts f. The name is used in errors.
 func (g *Group) Go(name string, f func(ctx context.Context) error) { g.start(work{name, f, false}) }
 
-// GoThen starts f, and then, on the same goroutine, calls then with its error, or with a *PanicError. The group does not fail with f.
+// GoThen starts f, and then, on the same goroutine, calls then with its error, or with a
+// *PanicError. The group does not fail with f.
 func (g *Group) GoThen(name string, f func(ctx context.Context) error, then func(err error)) {
 	g.start(work{name, func(ctx context.Context) (err error) {
 		returned := false
@@ -140,7 +141,8 @@ func (g *Group) run(w work, next chan work) (waits bool) {
 	return waits // set by the deferred function
 }
 
-// outcome is the error of a task that has returned err, has panicked with v, or has ended its goroutine.
+// outcome is the error of a task that has returned err, has panicked with v, or has ended its
+// goroutine.
 func outcome(task string, err error, returned bool, v any) error {
 	if v == nil && !returned {
 		v = goexit
@@ -169,7 +171,8 @@ func (g *Group) Wait() error {
 	return err
 }
 
-// Dismiss reuses no goroutine from now on: it is for those that cannot Wait, because a task does not end.
+// Dismiss reuses no goroutine from now on: it is for those that cannot Wait, because a task does
+// not end.
 func (g *Group) Dismiss() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,10 +7,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A job that always runs has no ticks in its schedule. Each of its runs is a tick: the time at which it was due, by the
-// record alone, so that any owner continues a pause. Between two runs it pauses for the job's Backoff, which doubles after
-// each run that did not last, up to maxRestart. A run that lasts steadyRun ends the series. One that is moved to another
-// instance is not paused at all, and does not count.
+// A job that always runs has no ticks in its schedule. Each of its runs is a tick: the time at
+// which it was due, by the record alone, so that any owner continues a pause. Between two runs it
+// pauses for the job's Backoff, which doubles after each run that did not last, up to maxRestart. A
+// run that lasts steadyRun ends the series. One that is moved to another instance is not paused at
+// all, and does not count.
 const (
 	maxRestart = 5 * time.Minute
 	steadyRun  = 10 * time.Minute
@@ -48,7 +49,8 @@ func (v View) always() (plan Plan) {
 	return plan
 }
 
-// withdrawn is the first request that was made while the job had another schedule, and of which no run has begun, or "".
+// withdrawn is the first request that was made while the job had another schedule, and of which no
+// run has begun, or "".
 func (v View) withdrawn() string {
 	i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.ID != v.Record.Again().Manual })
 	if i < 0 {
@@ -57,7 +59,8 @@ func (v View) withdrawn() string {
 	return v.Requests[i].ID
 }
 
-// restartAt is when the next run of a job that always runs is due, if none is open: after every tick that is accounted for.
+// restartAt is when the next run of a job that always runs is due, if none is open: after every
+// tick that is accounted for.
 func (j Job) restartAt(r Record) time.Time {
 	first := Later(j.begins(), time.UnixMilli(r.Watermark)).Truncate(time.Millisecond).Add(time.Millisecond)
 	return Later(first, time.UnixMilli(r.RestartAt))
@@ -76,8 +79,8 @@ func restarts(r Record) int {
 
 func lasted(r zkrec.Run) bool { return r.Ended-r.Started >= steadyRun.Milliseconds() }
 
-// restart says in the record of a run that has ended when the next one begins. moved is one that was ended because the job
-// moves to another instance.
+// restart says in the record of a run that has ended when the next one begins. moved is one that
+// was ended because the job moves to another instance.
 func restart(p Policy, r *Record, moved bool) {
 	r.RestartAt = r.Ended
 	if moved {
@@ -94,7 +97,8 @@ func restart(p Policy, r *Record, moved bool) {
 	r.RestartAt += d.Milliseconds()
 }
 
-// alwaysLook is how often the record of a job that always runs is looked at for a run that was not claimed.
+// alwaysLook is how often the record of a job that always runs is looked at for a run that was not
+// claimed.
 const alwaysLook = 15 * time.Second
 
 // nextRestart is NextDue of a job that always runs. Nobody tells when its run ends.

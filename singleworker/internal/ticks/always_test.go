@@ -9,7 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a job that always runs has left unclaimed: its next run, when the pause after the last one is over.
+// What a job that always runs has left unclaimed: its next run, when the pause after the last one
+// is over.
 func TestUnclaimedAlways(t *testing.T) {
 	t.Parallel()
 	after := func(ended, restart string) ticks.Record {
@@ -40,8 +41,8 @@ func TestUnclaimedAlways(t *testing.T) {
 	}
 }
 
-// A job ran at times, and a run was to be repeated when it became one that always runs: that is not repeated, also if the job is to be
-// divided, which waits for it.
+// A job ran at times, and a run was to be repeated when it became one that always runs: that is not
+// repeated, also if the job is to be divided, which waits for it.
 func TestAlwaysRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
@@ -73,8 +74,8 @@ func TestAlwaysRepeatsNothing(t *testing.T) {
 	}
 }
 
-// Runs were asked for, and the job became one that always runs before they began: they are withdrawn, one after the other, also in a pause,
-// after what is to be repeated.
+// Runs were asked for, and the job became one that always runs before they began: they are
+// withdrawn, one after the other, also in a pause, after what is to be repeated.
 func TestAlwaysWithdrawsRequests(t *testing.T) {
 	t.Parallel()
 	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")

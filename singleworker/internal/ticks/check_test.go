@@ -108,7 +108,8 @@ type owed struct {
 	fate *fate
 }
 
-// owes verifies that what is to be repeated stays on record until it is, or is given up for a reason.
+// owes verifies that what is to be repeated stays on record until it is, or is given up for a
+// reason.
 func (c *checker) owes(p ticks.Plan, now int64) {
 	r := p.Record
 	c.owed = slices.DeleteFunc(c.owed, func(o owed) bool {

@@ -18,7 +18,8 @@ var (
 	ErrSuperseded = errors.New("run is no longer in the history")
 )
 
-// ErrWithheld is returned for a claim that was written: the run is open, must not begin, and needs a result.
+// ErrWithheld is returned for a claim that was written: the run is open, must not begin, and needs
+// a result.
 var ErrWithheld = errors.New("the instance began to drain, or was told not to run the job, while the run was claimed")
 
 // Commit is a decision on a slot's ticks, to be written atomically.

@@ -272,12 +272,12 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	return rows
 }
 
-// absent reports whether a tick of a job that runs on every instance came while this one took no jobs: it is not this
-// instance's tick.
+// absent reports whether a tick of a job that runs on every instance came while this one took no
+// jobs: it is not this instance's tick.
 func (v View) absent(t time.Time) bool { return v.Policy.Everywhere && t.Before(v.OwnedSince) }
 
-// delayedSince is from when on ticks wait because this instance has as many runs in progress as it may. The first of them
-// may have been noticed a little late.
+// delayedSince is from when on ticks wait because this instance has as many runs in progress as it
+// may. The first of them may have been noticed a little late.
 func (v View) delayedSince() time.Time { return v.WaitsSince.Add(-OnTime) }
 
 // recorded adds to an entry who wrote it, and when.

@@ -262,8 +262,8 @@ func TestFormer(t *testing.T) {
 	}
 }
 
-// TestFormerThatLasts: the job is every ten minutes from 10:05:30 on, a time that ZooKeeper's clock has given, and it is 10:03:30. The ticks of
-// the schedule before are missed when they have come.
+// TestFormerThatLasts: the job is every ten minutes from 10:05:30 on, a time that ZooKeeper's clock
+// has given, and it is 10:03:30. The ticks of the schedule before are missed when they have come.
 func TestFormerThatLasts(t *testing.T) {
 	t.Parallel()
 	v := situation{through: "10:00", now: "10:03:30"}.view(t)
@@ -274,8 +274,8 @@ func TestFormerThatLasts(t *testing.T) {
 	wantPlan(t, v, "missed(schedule_changed) 10:04 to 10:05, 2; through 10:05:30")
 }
 
-// TestFormerThatNeverBegan: the job was every minute, from 10:09 on every 20 seconds, by a clock that was ahead, and is every ten minutes since
-// 10:02:30, as is known now.
+// TestFormerThatNeverBegan: the job was every minute, from 10:09 on every 20 seconds, by a clock
+// that was ahead, and is every ten minutes since 10:02:30, as is known now.
 func TestFormerThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	v := situation{through: "10:00", now: "10:06"}.view(t)
@@ -291,8 +291,8 @@ func TestFormerThatNeverBegan(t *testing.T) {
 	wantPlan(t, v, "")
 }
 
-// TestTwoFormer: every minute until 10:03:30, every 20 seconds until 10:05:10, and every ten minutes since,
-// while nobody owned the job.
+// TestTwoFormer: every minute until 10:03:30, every 20 seconds until 10:05:10, and every ten
+// minutes since, while nobody owned the job.
 func TestTwoFormer(t *testing.T) {
 	t.Parallel()
 	for through, want := range map[string]string{
@@ -311,7 +311,8 @@ func TestTwoFormer(t *testing.T) {
 }
 
 // TestFormerInAPause: as in TestFormer, and since 10:02:30 the job is paused. What was missed is
-// recorded nevertheless, because the next change of the schedule may come before the end of the pause.
+// recorded nevertheless, because the next change of the schedule may come before the end of the
+// pause.
 func TestFormerInAPause(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -410,7 +411,8 @@ func TestDaylightSaving(t *testing.T) {
 	}
 }
 
-// What came before the instance was there is not its tick, whatever the policy says; a hand-over may take a second.
+// What came before the instance was there is not its tick, whatever the policy says; a hand-over
+// may take a second.
 func TestEverywhereAbsent(t *testing.T) {
 	t.Parallel()
 	for _, misfire := range []job.MisfirePolicy{job.MisfireOnce, job.MisfireAll, job.MisfireSkip} {

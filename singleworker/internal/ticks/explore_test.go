@@ -6,8 +6,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// TestExplore runs Next, End and Settled through every interleaving of two owners, an operator who changes a job from
-// one shard to two, and the keeper's steps to the new layout, with requests under way and a clock that is wrong. It checks, at each change, that
+// TestExplore runs Next, End and Settled through every interleaving of two owners, an operator who
+// changes a job from one shard to two, and the keeper's steps to the new layout, with requests
+// under way and a clock that is wrong. It checks, at each change, that
 //
 //  1. Watermark only grows;
 //  2. each tick that it passes is in exactly one entry or claimed, and none is claimed twice;

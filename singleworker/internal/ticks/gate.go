@@ -8,10 +8,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Gate says which ticks of a job have begun whose first shard calls BeforeTick: what the records of that shard have of
-// them. Other shards run no tick that has not. That a tick has begun never changes, so a gate that is old
-// makes a shard wait for longer, and run nothing that it must not. The zero Gate says nothing: every tick waits. It is not
-// changed.
+// Gate says which ticks of a job have begun whose first shard calls BeforeTick: what the records of
+// that shard have of them. Other shards run no tick that has not. That a tick has begun never
+// changes, so a gate that is old makes a shard wait for longer, and run nothing that it must not.
+// The zero Gate says nothing: every tick waits. It is not changed.
 type Gate struct {
 	done  int64 // the first shard is done with every tick up to here; those after it may still begin
 	fates []fate
@@ -25,8 +25,8 @@ type fate struct {
 	at      int64 // when that was known; 0 as long as it is not
 }
 
-// GateOf returns the gate that the first shard's records say: r, as it was written at a time of ZooKeeper's clock, and h,
-// which was read after it.
+// GateOf returns the gate that the first shard's records say: r, as it was written at a time of
+// ZooKeeper's clock, and h, which was read after it.
 func GateOf(r Record, h zkrec.History, written time.Time) *Gate {
 	g := &Gate{done: Shard{Record: r}.done()}
 	for _, e := range h.Entries {
@@ -55,8 +55,8 @@ func (g *Gate) add(r zkrec.Run, written int64) {
 	}
 }
 
-// SeenSince returns g as it is known to an owner that has followed the first shard: what has changed since before was known at
-// now, by its own clock.
+// SeenSince returns g as it is known to an owner that has followed the first shard: what has
+// changed since before was known at now, by its own clock.
 func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
 	seen := &Gate{done: g.done, fates: slices.Clone(g.fates)}
 	for i := range seen.fates {
@@ -99,7 +99,8 @@ func (g *Gate) decided() time.Time {
 	return time.UnixMilli(through)
 }
 
-// Of returns the job as one of its slots has it: gate is what is known of the first shard, nil if nothing is.
+// Of returns the job as one of its slots has it: gate is what is known of the first shard, nil if
+// nothing is.
 func (j Job) Of(slot string, gate *Gate) Job {
 	j.Gate = nil
 	if _, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {
@@ -113,8 +114,9 @@ func (j Job) Of(slot string, gate *Gate) Job {
 // mayBegin reports whether the first shard lets the slot run a tick.
 func (j Job) mayBegin(t time.Time) bool { return j.Gate == nil || j.Gate.Begun(t.UnixMilli()) }
 
-// came is when the slot could first decide on a tick: it may have waited for the first shard. For an owner that did not follow
-// that, this is a time of another clock, as Record has from another owner.
+// came is when the slot could first decide on a tick: it may have waited for the first shard. For
+// an owner that did not follow that, this is a time of another clock, as Record has from another
+// owner.
 func (j Job) came(t time.Time) time.Time {
 	f, _ := j.Gate.of(t.UnixMilli())
 	return Later(t, time.UnixMilli(f.at))
@@ -132,7 +134,8 @@ func Waiting(job Job, r Record, t time.Time) time.Time {
 	return tick
 }
 
-// notBegun is why a tick is not run that the first shard has not let begin; ok is false if that is not why.
+// notBegun is why a tick is not run that the first shard has not let begin; ok is false if that is
+// not why.
 func (v View) notBegun(t time.Time) (reason string, ok bool) {
 	if v.mayBegin(t) {
 		return "", false
@@ -147,7 +150,8 @@ func (v View) notBegun(t time.Time) (reason string, ok bool) {
 	return zkrec.ReasonNotBegun, true
 }
 
-// Pass is the change that records that BeforeTick has returned nil for the tick of the run that r has open.
+// Pass is the change that records that BeforeTick has returned nil for the tick of the run that r
+// has open.
 func Pass(r Record, at time.Time) Plan {
 	r.Passed = at.UnixMilli()
 	return Plan{Change: true, Record: r}

@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// first are the records of the first shard: its ticks up to a time are accounted for, and its runs are, oldest first; the last
-// one is in the record, the others in the history.
+// first are the records of the first shard: its ticks up to a time are accounted for, and its runs
+// are, oldest first; the last one is in the record, the others in the history.
 type first struct {
 	through string
 	again   string // what follows the last run
@@ -18,7 +18,8 @@ type first struct {
 	written string
 }
 
-// began is a run of the first shard for which BeforeTick has returned nil at a time; "": it has not.
+// began is a run of the first shard for which BeforeTick has returned nil at a time; "": it has
+// not.
 func began(t *testing.T, state, tick, passed, ended string) zkrec.Run {
 	t.Helper()
 	r := run(t, state, tick, other, tick, ended)
@@ -46,7 +47,8 @@ func (f first) gate(t *testing.T) *ticks.Gate {
 	return ticks.GateOf(r, h, written)
 }
 
-// TestGate: what becomes of the ticks of a shard, by what the records of the first one have of them.
+// TestGate: what becomes of the ticks of a shard, by what the records of the first one have of
+// them.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	skip, all, queue := ticks.Policy{Misfire: job.MisfireSkip}, ticks.Policy{Misfire: job.MisfireAll}, ticks.Policy{Overlap: job.OverlapQueue}
@@ -128,7 +130,8 @@ func TestGateIsOfOtherShards(t *testing.T) {
 	wantPlan(t, v, "run 10:01#1; through 10:01")
 }
 
-// That BeforeTick has returned nil stays on record through every further attempt. A refused tick has none.
+// That BeforeTick has returned nil stays on record through every further attempt. A refused tick
+// has none.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}.view(t)
@@ -154,7 +157,8 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// A shard that waits is not taken from its owner, and no alarm is raised for it: for both, the first shard's ticks count.
+// A shard that waits is not taken from its owner, and no alarm is raised for it: for both, the
+// first shard's ticks count.
 func TestWaitingIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	v := situation{through: "10:00", now: "10:10"}.view(t)

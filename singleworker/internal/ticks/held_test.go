@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// TestHeld: in a pause a request was made while the run of 10:00 was to be repeated, and that waits beside the manual run.
+// TestHeld: in a pause a request was made while the run of 10:00 was to be repeated, and that waits
+// beside the manual run.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	const rerun, retry = zkrec.NextRerun, zkrec.NextRetry
@@ -63,7 +64,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldIsUnclaimed: what a pause has held back is due when it is over, and is what a deputy looks for.
+// TestHeldIsUnclaimed: what a pause has held back is due when it is over, and is what a deputy
+// looks for.
 func TestHeldIsUnclaimed(t *testing.T) {
 	t.Parallel()
 	failed := run(t, zkrec.RunFailed, "10:00", other, "10:00", "10:00:01")
@@ -78,8 +80,8 @@ func TestHeldIsUnclaimed(t *testing.T) {
 	}
 }
 
-// TestAlwaysThatIsTimedNow: a run began when the job always ran, and its owner died. It is not repeated under the schedule that the
-// job has now, by no clock.
+// TestAlwaysThatIsTimedNow: a run began when the job always ran, and its owner died. It is not
+// repeated under the schedule that the job has now, by no clock.
 func TestAlwaysThatIsTimedNow(t *testing.T) {
 	t.Parallel()
 	open := run(t, zkrec.RunRunning, "09:59:30", other, "09:59:30", "")
@@ -122,8 +124,8 @@ func TestMutantsOfHeld(t *testing.T) {
 	}
 }
 
-// A run begins without what a newer version has written of the run before. That goes into the history with its run, and what is
-// of the slot stays.
+// A run begins without what a newer version has written of the run before. That goes into the
+// history with its run, and what is of the slot stays.
 func TestUnknownFieldsGoWithTheirRun(t *testing.T) {
 	t.Parallel()
 	v := situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}.view(t)

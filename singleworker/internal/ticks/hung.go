@@ -7,7 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// HungAtLeast is how long a run takes before it counts as hung, unless its job says after which time it does.
+// HungAtLeast is how long a run takes before it counts as hung, unless its job says after which
+// time it does.
 const HungAtLeast = time.Minute
 
 // The times after which a run hangs.
@@ -16,8 +17,8 @@ const (
 	hungTimesLong  = 2
 )
 
-// Overrun is the first tick after the one that an open run is for and after its start: it is skipped, or waits, if it comes
-// during the run. Zero if no tick follows, or a pause covers it.
+// Overrun is the first tick after the one that an open run is for and after its start: it is
+// skipped, or waits, if it comes during the run. Zero if no tick follows, or a pause covers it.
 func Overrun(j Job, run zkrec.Run) time.Time {
 	tick := j.Schedule.Next(time.UnixMilli(max(run.Tick, run.Started)))
 	if j.Paused.Covers(tick) {
@@ -26,9 +27,10 @@ func Overrun(j Job, run zkrec.Run) time.Time {
 	return tick
 }
 
-// HangsFrom is when an open run begins to count as hung, by the clock of its instance: after Policy.HungAfter, or ten times as
-// long as 95 % of the runs in the history, or longer than twice the longest of them when two ticks have come due, and a minute at
-// least. Zero: it never does. usual is how long those 95 % took at most; 0 if the history does not tell.
+// HangsFrom is when an open run begins to count as hung, by the clock of its instance: after
+// Policy.HungAfter, or ten times as long as 95 % of the runs in the history, or longer than twice
+// the longest of them when two ticks have come due, and a minute at least. Zero: it never does.
+// usual is how long those 95 % took at most; 0 if the history does not tell.
 func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual time.Duration) {
 	if j.Schedule.Always() || j.Policy.HungAfter < 0 {
 		return time.Time{}, 0

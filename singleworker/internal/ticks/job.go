@@ -8,14 +8,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Job is the part of a job that decides on its ticks: a spec, parsed once per version. It is shared, and not changed.
+// Job is the part of a job that decides on its ticks: a spec, parsed once per version. It is
+// shared, and not changed.
 type Job struct {
 	Version Version // commits check it
 
 	Schedule *cronexpr.Schedule
 	Since    time.Time // Schedule's first tick is after this time
-	// Former are the replaced schedules, the latest first: each was in effect until the next one's Since,
-	// the first until Since.
+	// Former are the replaced schedules, the latest first: each was in effect until the next one's
+	// Since, the first until Since.
 	Former []Former
 	Policy *Policy      // of the spec; the zero value of a field means its default
 	Paused *zkrec.Pause // of the switch; nil means never paused
@@ -24,8 +25,8 @@ type Job struct {
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
 
-	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is what one of those knows of
-	// the first shard, see Of.
+	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is what one
+	// of those knows of the first shard, see Of.
 	Gated bool
 	Gate  *Gate
 }
@@ -39,8 +40,8 @@ type Former struct {
 	Since    time.Time
 }
 
-// JobOf parses a spec with Since and Switch set, at the given version, and keeps it. A spec that cannot run is
-// refused with an *invalid.FieldError.
+// JobOf parses a spec with Since and Switch set, at the given version, and keeps it. A spec that
+// cannot run is refused with an *invalid.FieldError.
 func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err

@@ -9,8 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// The oracle for the time in which the job always runs: its ticks are no times of a schedule, but when its runs are due, one after the
-// other. The pauses between them are counted here, not read from the record.
+// The oracle for the time in which the job always runs: its ticks are no times of a schedule, but
+// when its runs are due, one after the other. The pauses between them are counted here, not read
+// from the record.
 
 // following is the next run of a job that always runs.
 type following struct {
@@ -18,8 +19,9 @@ type following struct {
 	restarts int   // how many runs before it did not last
 }
 
-// after is what follows a run that has ended: it pauses for the policy's time, doubled for each run before that did not last, up to five
-// minutes; for the time itself if this one lasted, which is ten minutes; and not at all if it was moved.
+// after is what follows a run that has ended: it pauses for the policy's time, doubled for each run
+// before that did not last, up to five minutes; for the time itself if this one lasted, which is
+// ten minutes; and not at all if it was moved.
 func (f following) after(of ticks.Job, started, ended int64, moved bool) following {
 	const longest, lasting = 300_000, 600_000
 	pause := max(of.Policy.WithDefaults().Backoff.Milliseconds(), 1)

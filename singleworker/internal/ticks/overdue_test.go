@@ -77,7 +77,8 @@ func TestOverdueDefault(t *testing.T) {
 	}
 }
 
-// The owner runs other ticks than the schedule has here. It has until the tick after the one that is not accounted for, as its own may be in between.
+// The owner runs other ticks than the schedule has here. It has until the tick after the one that
+// is not accounted for, as its own may be in between.
 func TestOverdueOfAnOwnerWithOtherTicks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ schedule, now, tick, again string }{

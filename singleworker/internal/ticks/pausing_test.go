@@ -17,8 +17,9 @@ import (
 // pausingFaults are how often something may still happen.
 type pausingFaults struct{ pauses, asks, withdrawals, crashes int8 }
 
-// pausing is one state of a job with a tick every four seconds, its successive owners, and operators who pause it
-// for six seconds, ask for runs, and withdraw that. A run lasts no time, or two seconds.
+// pausing is one state of a job with a tick every four seconds, its successive owners, and
+// operators who pause it for six seconds, ask for runs, and withdraw that. A run lasts no time, or
+// two seconds.
 type pausing struct {
 	left    pausingFaults
 	forgets bool // a breach: a manual run takes the place of what a pause holds back
@@ -66,7 +67,8 @@ func (w pausing) Failure() string           { return w.failure }
 func (w *pausing) paused() bool             { return w.spec.Switch.Paused.Covers(time.Unix(w.now, 0)) }
 func (w *pausing) failf(f string, a ...any) { w.failure = fmt.Sprintf(f, a...) }
 
-// Settled reports whether no request waits, nothing is to be repeated, and every past tick has an account.
+// Settled reports whether no request waits, nothing is to be repeated, and every past tick has an
+// account.
 func (w pausing) Settled() bool {
 	return w.owed == 0 && len(w.requests) == 0 && w.record.Again().NextAttempt == "" && w.record.Watermark >= (w.now-8)*1000
 }
@@ -189,8 +191,8 @@ func (w *pausing) commit(plan ticks.Plan) {
 	}
 }
 
-// judgeRepetition verifies that a tick whose run was interrupted is run again, or recorded as lost if the policy
-// says so.
+// judgeRepetition verifies that a tick whose run was interrupted is run again, or recorded as lost
+// if the policy says so.
 func (w *pausing) judgeRepetition(plan ticks.Plan) {
 	for _, e := range plan.Entries {
 		switch again := w.spec.Job.Interrupted == job.InterruptedRerun; {
@@ -266,8 +268,8 @@ func (w pausing) Key(to []byte) []byte {
 	return to
 }
 
-// TestExplorePausing runs Next and End through every interleaving of a pause, requests, and the deaths
-// of owners. It checks, at each change, that
+// TestExplorePausing runs Next and End through every interleaving of a pause, requests, and the
+// deaths of owners. It checks, at each change, that
 //
 //  1. Watermark only grows;
 //  2. each tick that it passes is in exactly one entry or claimed;

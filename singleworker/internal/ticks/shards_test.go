@@ -64,8 +64,8 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// A schedule that is replaced while the job is resharded: the slot accounts for its ticks up to the end of its layout, and the
-// slots of the next one for the others.
+// A schedule that is replaced while the job is resharded: the slot accounts for its ticks up to the
+// end of its layout, and the slots of the next one for the others.
 func TestScheduleReplacedDuringResharding(t *testing.T) {
 	t.Parallel()
 	replaced := func(through string) ticks.View {

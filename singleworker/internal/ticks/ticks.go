@@ -37,8 +37,8 @@ type View struct {
 	Active   string
 	Requests []Request // pending manual runs, oldest first
 
-	// Full means that this instance may start no run now: a decision that opens one is to be made again when it may.
-	// WaitsSince is when that was first so for this slot, zero if nothing waits.
+	// Full means that this instance may start no run now: a decision that opens one is to be made
+	// again when it may. WaitsSince is when that was first so for this slot, zero if nothing waits.
 	Full       bool
 	WaitsSince time.Time
 }
@@ -128,10 +128,10 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 			plan.Record.Held = v.Record.Held
 		}
 	}
-	// A tick queued behind the last run is now queued behind this one, unless a later tick
-	// came while nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
-	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take longer
-	// than its period would never catch up.
+	// A tick queued behind the last run is now queued behind this one, unless a later tick came while
+	// nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
+	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take
+	// longer than its period would never catch up.
 	after := func(ms int64) time.Time { return v.nextTick(Later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
 	next, waits, idle := after(0), after(v.busySince()), after(v.Record.Ended)
 	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime || next.Before(waits)) {
@@ -185,8 +185,9 @@ func (v View) rerun(run zkrec.Run) bool {
 	return reruns(*v.Policy, run) && !v.tooOld(run) && v.pendingRequest(run) == run.Manual
 }
 
-// reruns reports whether a policy, with its defaults, wants the tick of an interrupted run to be run again. No policy
-// gives up a run that was not begun: there is nothing that must not happen twice.
+// reruns reports whether a policy, with its defaults, wants the tick of an interrupted run to be
+// run again. No policy gives up a run that was not begun: there is nothing that must not happen
+// twice.
 func reruns(policy Policy, run zkrec.Run) bool {
 	return run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
 }
@@ -260,8 +261,8 @@ type Outcome struct {
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
-	// NotBegun says that the handler was certainly not called: an interrupted run that is run again, as the same attempt,
-	// regardless of policy.
+	// NotBegun says that the handler was certainly not called: an interrupted run that is run again,
+	// as the same attempt, regardless of policy.
 	NotBegun bool
 	Moved    bool // of a job that always runs: it was ended because the job moves to another instance
 }

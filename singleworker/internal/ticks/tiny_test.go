@@ -24,8 +24,8 @@ const (
 	tinyHasty              // the new layout does not wait for the old one's last tick
 )
 
-// tiny is one state of a job with a tick every two seconds, two instances, and at most two shards. Who owns a
-// shard is decided at once: that is what package lease is for. Time passes in seconds.
+// tiny is one state of a job with a tick every two seconds, two instances, and at most two shards.
+// Who owns a shard is decided at once: that is what package lease is for. Time passes in seconds.
 type tiny struct {
 	left   tinyFaults
 	breach tinyBreach
@@ -150,7 +150,8 @@ func (w *tiny) logf(format string, args ...any) {
 
 func (w tiny) Failure() string { return w.failure }
 
-// Settled reports whether the layout is the one that was asked for, and every past tick is accounted for.
+// Settled reports whether the layout is the one that was asked for, and every past tick is
+// accounted for.
 func (w tiny) Settled() bool {
 	if w.over() {
 		return true
@@ -195,8 +196,8 @@ func (w *tiny) over() bool {
 	return w.spec.Layout != nil && !w.spec.Resizing() && min(w.slots[0].record.Watermark, w.slots[1].record.Watermark) >= enough
 }
 
-// Moves lists what can happen. A second passes when nothing else is left to do in it; a run lasts no time, or two
-// seconds.
+// Moves lists what can happen. A second passes when nothing else is left to do in it; a run lasts
+// no time, or two seconds.
 func (w tiny) Moves() []simkit.Move {
 	var moves []simkit.Move
 	if w.over() {
@@ -274,7 +275,8 @@ func (w *tiny) keeps(k int) bool {
 	return h.slots[0].token != 0 && h.spec.Resizing()
 }
 
-// nextLayout is the keeper's next step, as resize of package keeper takes it; nil if it has to wait.
+// nextLayout is the keeper's next step, as resize of package keeper takes it; nil if it has to
+// wait.
 func (w *tiny) nextLayout(k int) *zkrec.Spec {
 	h := &w.hosts[k]
 	spec, layout := h.spec, h.spec.ActiveLayout()

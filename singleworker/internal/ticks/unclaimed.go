@@ -7,13 +7,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
-// maxRecords is how many records an owner writes at most before it claims what is due: a safeguard, two are usual.
+// maxRecords is how many records an owner writes at most before it claims what is due: a safeguard,
+// two are usual.
 const maxRecords = 8
 
-// Unclaimed returns since when a run of an idle slot has been due at t that its owner has not claimed: of a tick,
-// another attempt at one, or a manual run that is requested. It returns the zero time if none is, or if a run is open.
-// What an owner would not run but record, such as a tick in a pause, is not urgent and does not count. Nor does anything
-// while the record is Foreign: two instances would take the slot from each other at each tick.
+// Unclaimed returns since when a run of an idle slot has been due at t that its owner has not
+// claimed: of a tick, another attempt at one, or a manual run that is requested. It returns the
+// zero time if none is, or if a run is open. What an owner would not run but record, such as a tick
+// in a pause, is not urgent and does not count. Nor does anything while the record is Foreign: two
+// instances would take the slot from each other at each tick.
 func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if r.Open() {
 		return time.Time{}
@@ -44,8 +46,9 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	return since
 }
 
-// Foreign reports whether the last run of a slot is of a tick that the schedule does not have here, although it was in force. Who
-// claimed it has another version of the time zone database, or of the rules for schedules.
+// Foreign reports whether the last run of a slot is of a tick that the schedule does not have here,
+// although it was in force. Who claimed it has another version of the time zone database, or of the
+// rules for schedules.
 func Foreign(job Job, r Record) bool {
 	tick := time.UnixMilli(r.Tick)
 	if r.Tick == 0 || r.Manual != "" || job.Schedule.Always() || !tick.After(job.begins()) {
@@ -55,8 +58,9 @@ func Foreign(job Job, r Record) bool {
 	return !has(job.Schedule) && !slices.ContainsFunc(job.Former, func(f Former) bool { return has(f.Schedule) })
 }
 
-// NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next tick, or the
-// next attempt at the last one. It returns the zero time if that takes a change of the job.
+// NextDue returns when, after t, a run of the slot may become due if r stays as it is: its next
+// tick, or the next attempt at the last one. It returns the zero time if that takes a change of the
+// job.
 func NextDue(job Job, r Record, t time.Time) time.Time {
 	if job.Schedule.Always() {
 		return job.nextRestart(r, t)

@@ -15,7 +15,8 @@ import (
 // File is a log or a snapshot.
 type File struct {
 	Path string
-	// Zxid is in the name: of a log, its first transaction; of a snapshot, the last one before it was begun.
+	// Zxid is in the name: of a log, its first transaction; of a snapshot, the last one before it was
+	// begun.
 	Zxid int64
 	Size int64
 }

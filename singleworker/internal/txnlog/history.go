@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// History follows the version of each node from one transaction to the next. ZooKeeper counts versions without gaps, so a
-// transaction tells what its node was before. If that is not what the log says, the leader worked without transactions that
-// were logged before: the ensemble has lost them. Not safe for concurrent use.
+// History follows the version of each node from one transaction to the next. ZooKeeper counts
+// versions without gaps, so a transaction tells what its node was before. If that is not what the
+// log says, the leader worked without transactions that were logged before: the ensemble has lost
+// them. Not safe for concurrent use.
 type History struct {
 	losses []Loss         // in the order in which they were found
 	lost   map[int64]bool // zxids of the latest loss
@@ -70,8 +71,9 @@ func (h *History) SetAside(txn *Txn) {
 	}
 }
 
-// Next takes in the next transaction. It returns the nodes that it shows to be again as they were before. If it shows that
-// the leader had a transaction that was set aside, it returns that one's zxid, or else 0.
+// Next takes in the next transaction. It returns the nodes that it shows to be again as they were
+// before. If it shows that the leader had a transaction that was set aside, it returns that one's
+// zxid, or else 0.
 func (h *History) Next(txn *Txn) (returns []Return, back int64) {
 	for k := range txn.Ops {
 		op := &txn.Ops[k]
@@ -138,8 +140,8 @@ func (w *write) precedes(op *Op) bool {
 // maxGone bounds the writes of one node that are looked through.
 const maxGone = 1 << 12
 
-// earlier finds the latest write that an operation fits, and those after it. It returns none if it is not known, or if they
-// cannot be lost; was is nil if the node did not exist before all of them.
+// earlier finds the latest write that an operation fits, and those after it. It returns none if it
+// is not known, or if they cannot be lost; was is nil if the node did not exist before all of them.
 func (w *write) earlier(txn *Txn, op *Op) (was *write, gone []Node) {
 	for was = w; was != nil && w.canMiss(txn) && len(gone) < maxGone; was = was.before {
 		if was.precedes(op) {
@@ -153,7 +155,8 @@ func (w *write) earlier(txn *Txn, op *Op) (was *write, gone []Node) {
 	return nil, nil
 }
 
-// canMiss reports whether a transaction can have been made without a write: a leader has all that it has ordered itself.
+// canMiss reports whether a transaction can have been made without a write: a leader has all that
+// it has ordered itself.
 func (w *write) canMiss(txn *Txn) bool { return Epoch(w.Mzxid) < Epoch(txn.Zxid) }
 
 // undo makes a node what it was before.
@@ -178,7 +181,8 @@ func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {
 	return back
 }
 
-// undoParents makes the nodes above one what they were when it was made, if they were made again since: it would be gone with them.
+// undoParents makes the nodes above one what they were when it was made, if they were made again
+// since: it would be gone with them.
 func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Return) {
 	if made == nil {
 		return nil
@@ -197,7 +201,8 @@ func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Re
 	return returns
 }
 
-// setAside finds the latest transaction set aside, after another one, after which an operation fits.
+// setAside finds the latest transaction set aside, after another one, after which an operation
+// fits.
 func (h *History) setAside(op *Op, after int64) int64 {
 	for _, w := range slices.Backward(h.aside[op.Path]) {
 		if w.Mzxid > after && w.precedes(op) {

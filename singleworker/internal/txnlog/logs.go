@@ -32,9 +32,9 @@ func (l *Logs) Done() int64 {
 	return l.done + l.in.Offset()
 }
 
-// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a file that is damaged, and
-// if the files are not in order. What a server has logged twice, because it left its ensemble and joined it again, is
-// returned once.
+// Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a
+// file that is damaged, and if the files are not in order. What a server has logged twice, because
+// it left its ensemble and joined it again, is returned once.
 func (l *Logs) Next() (Txn, error) {
 	for {
 		if l.in == nil {

@@ -10,12 +10,12 @@ import (
 	"io"
 )
 
-// ErrCorrupt is returned for a file that is not what its name says, or is damaged in a way that ZooKeeper
-// would not start with.
+// ErrCorrupt is returned for a file that is not what its name says, or is damaged in a way that
+// ZooKeeper would not start with.
 var ErrCorrupt = errors.New("txnlog: not a ZooKeeper file, or a damaged one")
 
-// ErrTorn is returned for a log whose last record is not complete, as after a crash of the server. What was
-// read before is right, and ZooKeeper ends the log there, too.
+// ErrTorn is returned for a log whose last record is not complete, as after a crash of the server.
+// What was read before is right, and ZooKeeper ends the log there, too.
 var ErrTorn = errors.New("txnlog: the last record is torn")
 
 // ErrFile is returned for a file, or a directory, that cannot be opened, listed or read.
@@ -38,8 +38,8 @@ type Reader struct {
 	body   bytes.Buffer
 }
 
-// NewReader reads the head of a log. It returns ErrTorn for an empty file, which a server leaves that
-// crashes at the wrong moment, and ErrCorrupt for what is not a log.
+// NewReader reads the head of a log. It returns ErrTorn for an empty file, which a server leaves
+// that crashes at the wrong moment, and ErrCorrupt for what is not a log.
 func NewReader(r io.Reader) (*Reader, error) {
 	l := &Reader{in: bufio.NewReaderSize(r, 1<<18)}
 	return l, l.head()
@@ -66,8 +66,8 @@ func (l *Reader) head() error {
 // Offset is how many bytes were read.
 func (l *Reader) Offset() int64 { return l.offset }
 
-// Next returns the next transaction. Its data is its own. It returns io.EOF at the end, ErrTorn if the log
-// ends within a record, and ErrCorrupt if it cannot be read further.
+// Next returns the next transaction. Its data is its own. It returns io.EOF at the end, ErrTorn if
+// the log ends within a record, and ErrCorrupt if it cannot be read further.
 func (l *Reader) Next() (Txn, error) {
 	at := l.offset
 	var head [12]byte // checksum, length

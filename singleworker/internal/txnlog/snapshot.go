@@ -17,17 +17,17 @@ type Snapshot struct {
 	Nodes    int
 	Sessions map[int64]time.Duration // the timeouts of those that live
 	// Through is the last transaction of which the snapshot shows traces: a server writes one while it
-	// works, so it is not the tree at one moment. It becomes that when the log is applied from the zxid in the file's
-	// name up to this one.
+	// works, so it is not the tree at one moment. It becomes that when the log is applied from the
+	// zxid in the file's name up to this one.
 	Through int64
 }
 
 // maxSessions bounds the sessions of a snapshot.
 const maxSessions = 1 << 20
 
-// ReadSnapshot reads a snapshot and calls visit for each node, parents first. It returns ErrCorrupt for one
-// that is damaged or cut short, and then what visit was told is worth nothing: the checksum is
-// at the end.
+// ReadSnapshot reads a snapshot and calls visit for each node, parents first. It returns ErrCorrupt
+// for one that is damaged or cut short, and then what visit was told is worth nothing: the checksum
+// is at the end.
 func ReadSnapshot(r io.Reader, visit func(Node)) (*Snapshot, error) {
 	in := &summed{in: bufio.NewReaderSize(r, 1<<18), sum: adler32.New()}
 	s := &Snapshot{Sessions: make(map[int64]time.Duration)}
@@ -87,7 +87,8 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 	}
 }
 
-// summed reads the fields of a snapshot, and sums up what it reads. After an error it returns zero values.
+// summed reads the fields of a snapshot, and sums up what it reads. After an error it returns zero
+// values.
 type summed struct {
 	in     *bufio.Reader
 	sum    hash.Hash32

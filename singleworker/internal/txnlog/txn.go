@@ -7,7 +7,8 @@ type Kind int
 
 // The kinds.
 const (
-	// Other changes no node: a refused request, which takes a zxid, or a type that this version does not know.
+	// Other changes no node: a refused request, which takes a zxid, or a type that this version does
+	// not know.
 	Other Kind = iota
 	// Connect begins a session.
 	Connect
@@ -67,8 +68,8 @@ type Txn struct {
 	True time.Time
 }
 
-// At is when the transaction was made, as far as that is known: what has passed between two is judged by it. What nodes say of when
-// they were written is Time.
+// At is when the transaction was made, as far as that is known: what has passed between two is
+// judged by it. What nodes say of when they were written is Time.
 func (t *Txn) At() time.Time {
 	if t.True.IsZero() {
 		return t.Time
@@ -79,8 +80,8 @@ func (t *Txn) At() time.Time {
 // Epoch is the term of the leader that ordered the transaction: times are comparable within one.
 func Epoch(zxid int64) int64 { return zxid >> epochBits }
 
-// Follows reports whether a zxid can be the next one after another: no transaction is missing in between, as
-// far as can be told. A new leader starts to count again.
+// Follows reports whether a zxid can be the next one after another: no transaction is missing in
+// between, as far as can be told. A new leader starts to count again.
 func Follows(zxid, last int64) bool {
 	const counter = 1<<epochBits - 1
 	return zxid == last+1 || Epoch(zxid) > Epoch(last) && zxid&counter == 1

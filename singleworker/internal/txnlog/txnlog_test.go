@@ -133,7 +133,8 @@ func log(records ...[]byte) []byte {
 	return append(head, bytes.Join(records, nil)...)
 }
 
-// TestDamagedLogs: where ZooKeeper ends a log, it ends, and anything else that is wrong is an error.
+// TestDamagedLogs: where ZooKeeper ends a log, it ends, and anything else that is wrong is an
+// error.
 func TestDamagedLogs(t *testing.T) {
 	t.Parallel()
 	first, second := record(txn(1, -10, int32(4000))), record(txn(2, 2, "/a"))
@@ -233,8 +234,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshots cuts a snapshot at each byte, and changes each byte: no such thing is taken for a
-// snapshot.
+// TestDamagedSnapshots cuts a snapshot at each byte, and changes each byte: no such thing is taken
+// for a snapshot.
 func TestDamagedSnapshots(t *testing.T) {
 	t.Parallel()
 	whole := mustRead(t, "testdata/version-2/snapshot.f")

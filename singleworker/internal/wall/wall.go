@@ -1,5 +1,5 @@
-// Package wall is the wall clock by which an instance, or an operator's client, judges schedules. It is
-// the machine's; a test of several of them may set each off by itself.
+// Package wall is the wall clock by which an instance, or an operator's client, judges schedules.
+// It is the machine's; a test of several of them may set each off by itself.
 package wall
 
 import (
@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Clock is how far a wall clock is off from the machine's, at the moment of the call. Nil: not at all.
+// Clock is how far a wall clock is off from the machine's, at the moment of the call. Nil: not at
+// all.
 type Clock func() time.Duration
 
 type clockKey struct{}

@@ -17,9 +17,9 @@ var permissions = map[rune]int32{
 
 // ParseACL parses access control entries in the notation of ZooKeeper's shell, "scheme:id:perms"
 // separated by commas, with perms of the letters cdrwa. Empty text means all permissions: for auth,
-// which is "user:password", or for anyone if that is empty. The scheme "auth" stands for auth, and is
-// named here by its digest: the server would grant the same to every other identity of the session,
-// such as a TLS certificate.
+// which is "user:password", or for anyone if that is empty. The scheme "auth" stands for auth, and
+// is named here by its digest: the server would grant the same to every other identity of the
+// session, such as a TLS certificate.
 func ParseACL(text, auth string) ([]zk.ACL, error) {
 	if text == "" {
 		text = "world:anyone:cdrwa"
@@ -61,8 +61,8 @@ func ParseACL(text, auth string) ([]zk.ACL, error) {
 // ownACL is all permissions for the connection's own user.
 const ownACL = "auth::cdrwa"
 
-// ErrOpenACL means that anybody who reaches ZooKeeper may change a node, although the connection's own ACL
-// would not let them. It is an *OpenACLError.
+// ErrOpenACL means that anybody who reaches ZooKeeper may change a node, although the connection's
+// own ACL would not let them. It is an *OpenACLError.
 var ErrOpenACL = errors.New("anybody may change the node")
 
 // OpenACLError is an ErrOpenACL.
@@ -83,8 +83,8 @@ func (e *OpenACLError) Is(target error) bool { return target == ErrOpenACL }
 // changing are the permissions with which a client changes a node, or what is below it.
 const changing = zk.PermWrite | zk.PermCreate | zk.PermDelete | zk.PermAdmin
 
-// opening finds an entry that lets clients without credentials change a node, beyond what the connection's ACL
-// lets them.
+// opening finds an entry that lets clients without credentials change a node, beyond what the
+// connection's ACL lets them.
 func (c *Conn) opening(full string, acl []zk.ACL) *OpenACLError {
 	for _, entry := range acl {
 		if entry.Scheme != "world" && entry.Scheme != "ip" {
@@ -102,8 +102,8 @@ func (c *Conn) opening(full string, acl []zk.ACL) *OpenACLError {
 	return nil
 }
 
-// CheckClosed returns an *OpenACLError if anybody may change one of the nodes who could not if the connection had
-// created it. Nodes that do not exist are left out.
+// CheckClosed returns an *OpenACLError if anybody may change one of the nodes who could not if the
+// connection had created it. Nodes that do not exist are left out.
 func (c *Conn) CheckClosed(ctx context.Context, paths ...string) error {
 	if c.opening("", zk.WorldACL(zk.PermAll)) == nil {
 		return nil // it was asked for
@@ -120,12 +120,12 @@ func (c *Conn) CheckClosed(ctx context.Context, paths ...string) error {
 	return nil
 }
 
-// InheritACL makes the connection create nodes with the ACL of path, so that nodes added by an operator's
-// tool have the same readers and writers as the rest of the tree. It does nothing if the node does not
-// exist. If anybody may change it, although the connection has credentials, it returns an *OpenACLError, and the
-// connection creates no nodes from now on: with the node's ACL anybody could change them, and with the
-// credentials' ACL the application may not be able to. Call it before creating nodes, and not concurrently
-// with other calls.
+// InheritACL makes the connection create nodes with the ACL of path, so that nodes added by an
+// operator's tool have the same readers and writers as the rest of the tree. It does nothing if the
+// node does not exist. If anybody may change it, although the connection has credentials, it
+// returns an *OpenACLError, and the connection creates no nodes from now on: with the node's ACL
+// anybody could change them, and with the credentials' ACL the application may not be able to. Call
+// it before creating nodes, and not concurrently with other calls.
 func (c *Conn) InheritACL(ctx context.Context, path string) error {
 	acl, err := c.aclOf(ctx, path)
 	if err != nil || acl == nil {

@@ -10,16 +10,19 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The library knows no multiRead, and offers no setWatches to its callers. A bulk request is made as a get of a
-// path that stands for it, so that the library does its queueing and matches its reply; the connection sends
-// the bulk request instead, with the same xid, and gives the library an empty reply.
+// The library knows no multiRead, and offers no setWatches to its callers. A bulk request is made
+// as a get of a path that stands for it, so that the library does its queueing and matches its
+// reply; the connection sends the bulk request instead, with the same xid, and gives the library an
+// empty reply.
 //
-// multiRead sets no watches. They are set by a setWatches just before it: the server answers a connection's
-// requests in their order, so no change falls between the watch and the reading. setWatches reports a node that does
-// not exist as deleted, and sets no watch. The caller learns as much from the reading, and one that reads what
-// has changed would ask without end: such an event is held back until the reading is there, and then dropped.
+// multiRead sets no watches. They are set by a setWatches just before it: the server answers a
+// connection's requests in their order, so no change falls between the watch and the reading.
+// setWatches reports a node that does not exist as deleted, and sets no watch. The caller learns as
+// much from the reading, and one that reads what has changed would ask without end: such an event
+// is held back until the reading is there, and then dropped.
 
-// bulkPath begins the paths that stand for bulk requests. ZooKeeper reserves what is below /zookeeper.
+// bulkPath begins the paths that stand for bulk requests. ZooKeeper reserves what is below
+// /zookeeper.
 const bulkPath = "/zookeeper/singleworker/bulk-"
 
 const (
@@ -37,8 +40,8 @@ const (
 // errUnimplemented is returned by a server that knows no bulk requests.
 var errUnimplemented = errors.New("the server is older than ZooKeeper 3.6")
 
-// A bulk is a bulk request under way. Its fields below reads belong to the connection's reader until the request
-// that stands for it is answered.
+// A bulk is a bulk request under way. Its fields below reads belong to the connection's reader
+// until the request that stands for it is answered.
 type bulk struct {
 	by      *setter
 	setting []watch // what setWatches is to set
@@ -51,9 +54,10 @@ type bulk struct {
 	results   []ReadResult
 }
 
-// A setter is a bulk request that sets watches. Its watches end with the connection: the library, which does not
-// know them, does not set them again in the next. So those of the library do not take their place: it sets them again some
-// time after the connection was made, and until then replies show what nobody was notified of.
+// A setter is a bulk request that sets watches. Its watches end with the connection: the library,
+// which does not know them, does not set them again in the next. So those of the library do not
+// take their place: it sets them again some time after the connection was made, and until then
+// replies show what nobody was notified of.
 type setter struct{ done bool }
 
 // A heldEvent says that a node was deleted.

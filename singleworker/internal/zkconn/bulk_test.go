@@ -165,8 +165,8 @@ func TestReadManyInFewRequests(t *testing.T) {
 	})
 }
 
-// A change between the watch and the reading is reported. So is the deletion of a node that was there again
-// when it was read, and is not watched.
+// A change between the watch and the reading is reported. So is the deletion of a node that was
+// there again when it was read, and is not watched.
 func TestReadManyDuringChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +218,9 @@ func TestReadManyHidesNothingFromOthers(t *testing.T) {
 	})
 }
 
-// A watch that somebody else has set in another way does not take the place of one: the library's are set again some time after
-// the next connection was made, and those of bulk requests are not. A change is reported once.
+// A watch that somebody else has set in another way does not take the place of one: the library's
+// are set again some time after the next connection was made, and those of bulk requests are not. A
+// change is reported once.
 func TestReadManyAndGetWWatchTheSameNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -363,8 +364,8 @@ func TestReadManyLongReplies(t *testing.T) {
 	})
 }
 
-// A server that does not know bulk requests is asked once. From then on it is asked node by node, with a bounded
-// number of requests under way.
+// A server that does not know bulk requests is asked once. From then on it is asked node by node,
+// with a bounded number of requests under way.
 func TestReadManyFromAnOldServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

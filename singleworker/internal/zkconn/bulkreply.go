@@ -22,8 +22,8 @@ func (r *requests) watched(code int32) error {
 	return nil
 }
 
-// hold holds back an event that may only say that a node did not exist when its watch was to be set, unless
-// somebody else watches the node, too.
+// hold holds back an event that may only say that a node did not exist when its watch was to be
+// set, unless somebody else watches the node, too.
 func (r *requests) hold(frame []byte, path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,8 +39,9 @@ func (r *requests) hold(frame []byte, path string) bool {
 	return true
 }
 
-// answer takes the reply to a bulk request and returns what the library gets: the events that were held back and
-// do say something, and an empty reply. A caller that gets no readings reads again, and needs none of those events.
+// answer takes the reply to a bulk request and returns what the library gets: the events that were
+// held back and do say something, and an empty reply. A caller that gets no readings reads again,
+// and needs none of those events.
 func (b *bulk) answer(frame []byte, code int32) ([]byte, error) {
 	if b.setting != nil && !b.confirmed {
 		return nil, fmt.Errorf("%w: to a bulk request before that to its setWatches", errMalformed)

@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// maxFrame limits the length of a frame from the server. Nodes are at most 1 MB, but a list of children
-// can be longer.
+// maxFrame limits the length of a frame from the server. Nodes are at most 1 MB, but a list of
+// children can be longer.
 const maxFrame = 8 << 20
 
 // maxSkipped limits the length of a list of children that is not read, but skipped.
@@ -33,7 +33,8 @@ type Config struct {
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
 	Traffic        *Traffic // counts what is sent and received; nil: nobody does
-	// Closed is why the connection is not open, for the errors of calls that are made nevertheless. Nil: ErrClosed says it all.
+	// Closed is why the connection is not open, for the errors of calls that are made nevertheless.
+	// Nil: ErrClosed says it all.
 	Closed error
 }
 
@@ -83,7 +84,8 @@ type Conn struct {
 // Zxid is the last transaction that the server has told of, in this session.
 func (c *Conn) Zxid() int64 { return c.session.Load().zxid.Load() }
 
-// Open returns a New connection that is open, and of which onEvent hears everything; see Subscribe. The caller must call Close.
+// Open returns a New connection that is open, and of which onEvent hears everything; see Subscribe.
+// The caller must call Close.
 func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	c, err := New(cfg)
 	if err != nil {
@@ -96,8 +98,8 @@ func Open(cfg Config, onEvent func(Event)) (*Conn, error) {
 	return c, nil
 }
 
-// New returns a connection that is not open yet. Before Open and after Close, calls return an error that wraps ErrClosed
-// and Config.Closed.
+// New returns a connection that is not open yet. Before Open and after Close, calls return an error
+// that wraps ErrClosed and Config.Closed.
 func New(cfg Config) (*Conn, error) {
 	servers, chroot, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -120,8 +122,8 @@ func New(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Open starts a session and returns before it is connected; calls wait until it is. The random numbers come from source. It is
-// called once, and Close must be called after it unless it fails.
+// Open starts a session and returns before it is connected; calls wait until it is. The random
+// numbers come from source. It is called once, and Close must be called after it unless it fails.
 func (c *Conn) Open(source *chance.Source) error {
 	if err := c.begin(source); err != nil {
 		c.close()
@@ -138,9 +140,9 @@ func (c *Conn) Open(source *chance.Source) error {
 	return nil
 }
 
-// Subscribe has hear called with each event from now on, until stop was called. A notification of a change comes before any
-// reply that shows its transaction or a later one, unless only a GetW or ChildrenW of a former connection has set the
-// watch. hear must not block, and not call the Conn.
+// Subscribe has hear called with each event from now on, until stop was called. A notification of a
+// change comes before any reply that shows its transaction or a later one, unless only a GetW or
+// ChildrenW of a former connection has set the watch. hear must not block, and not call the Conn.
 func (c *Conn) Subscribe(hear func(Event)) (stop func()) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
@@ -161,7 +163,8 @@ func (c *Conn) tell(ev Event) {
 	}
 }
 
-// WhileOpen returns a context that also ends with Close; then its cause is the error that calls return.
+// WhileOpen returns a context that also ends with Close; then its cause is the error that calls
+// return.
 func (c *Conn) WhileOpen(ctx context.Context) (open context.Context, stop func()) {
 	open, cancel := context.WithCancelCause(ctx)
 	detach := context.AfterFunc(c.closing, func() { cancel(c.closedError()) })
@@ -178,9 +181,9 @@ func (c *Conn) closedError() error {
 	return fmt.Errorf("%w: %w", c.cfg.Closed, ErrClosed)
 }
 
-// Close ends the session, and with it its ephemeral nodes, if the server is reachable. It waits at most
-// one second for an unresponsive server and returns when all goroutines of the connection have ended.
-// Pending calls return ErrLost, and later ones ErrClosed. Close is idempotent.
+// Close ends the session, and with it its ephemeral nodes, if the server is reachable. It waits at
+// most one second for an unresponsive server and returns when all goroutines of the connection have
+// ended. Pending calls return ErrLost, and later ones ErrClosed. Close is idempotent.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -197,15 +200,15 @@ func (c *Conn) Servers() string { return c.cfg.Servers }
 // connection.
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
 
-// LongestTimeout returns the longest session timeout that was asked for or granted. Servers may hold to that of an earlier
-// connection when they count from the start again, as after a restart.
+// LongestTimeout returns the longest session timeout that was asked for or granted. Servers may
+// hold to that of an earlier connection when they count from the start again, as after a restart.
 func (c *Conn) LongestTimeout() time.Duration { return time.Duration(c.longest.Load()) }
 
 // SessionID returns the id of the session, or 0 without a session.
 func (c *Conn) SessionID() int64 { return c.session.Load().zk.SessionID() }
 
-// Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil and
-// calls are not answered, the server completes the handshake but does not answer requests.
+// Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil
+// and calls are not answered, the server completes the handshake but does not answer requests.
 func (c *Conn) Trouble() error {
 	if err := c.trouble.Load(); err != nil {
 		return *err
@@ -213,8 +216,8 @@ func (c *Conn) Trouble() error {
 	return nil
 }
 
-// call runs f, one request of the library, on a separate goroutine and returns early if ctx ends. The
-// request may still be applied then, but only in the session in which it was made.
+// call runs f, one request of the library, on a separate goroutine and returns early if ctx ends.
+// The request may still be applied then, but only in the session in which it was made.
 func (c *Conn) call(ctx context.Context, op, path string, f func(s *session) error) error {
 	s := c.session.Load()
 	select {
@@ -252,8 +255,8 @@ func (c *Conn) call(ctx context.Context, op, path string, f func(s *session) err
 	}
 }
 
-// pause keeps a caller that asks again after an unclear answer from asking without end: a server that
-// is overloaded gives such answers.
+// pause keeps a caller that asks again after an unclear answer from asking without end: a server
+// that is overloaded gives such answers.
 func (c *Conn) pause(ctx context.Context) {
 	timer := time.NewTimer(min(c.SessionTimeout()/10, time.Second))
 	defer timer.Stop()
@@ -263,8 +266,8 @@ func (c *Conn) pause(ctx context.Context) {
 	}
 }
 
-// start runs f unless the connection is closed: Close waits for the tasks, so none may be added after
-// it.
+// start runs f unless the connection is closed: Close waits for the tasks, so none may be added
+// after it.
 func (c *Conn) start(op string, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

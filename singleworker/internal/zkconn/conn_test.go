@@ -255,8 +255,9 @@ func TestCallsFailOnLostConnectionThenRecover(t *testing.T) {
 	})
 }
 
-// What has changed while there was no connection is an event of the next one, also when much else is asked then. With the race
-// detector it shows that the library's two loops share nothing: they did, with the last transaction of a reply.
+// What has changed while there was no connection is an event of the next one, also when much else
+// is asked then. With the race detector it shows that the library's two loops share nothing: they
+// did, with the last transaction of a reply.
 func TestChangeWithoutConnectionIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -435,7 +436,8 @@ func TestConnectionLostDuringAuthIsReplaced(t *testing.T) {
 	}
 }
 
-// A server that accepts but does not complete the handshake is abandoned after the attempt's timeout.
+// A server that accepts but does not complete the handshake is abandoned after the attempt's
+// timeout.
 func TestSilentServerIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

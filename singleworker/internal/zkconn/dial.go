@@ -16,8 +16,8 @@ import (
 // DialFunc opens a connection to a server.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// hosts is the library's HostProvider. It does not resolve names: the dialer does at every attempt, so
-// that a server with a new address is found.
+// hosts is the library's HostProvider. It does not resolve names: the dialer does at every attempt,
+// so that a server with a new address is found.
 type hosts struct {
 	mu        sync.Mutex
 	servers   []string
@@ -27,8 +27,8 @@ type hosts struct {
 	searching time.Time // when the connection was lost
 }
 
-// minUptime is how long a connection must have lasted for the next attempt to follow at once, so that a
-// server that accepts and hangs up does not cause a busy loop.
+// minUptime is how long a connection must have lasted for the next attempt to follow at once, so
+// that a server that accepts and hangs up does not cause a busy loop.
 const minUptime = time.Second
 
 func (h *hosts) Init(servers []string) error {
@@ -66,10 +66,10 @@ const (
 	maxAttempt = 10 * time.Second
 )
 
-// attemptTimeout returns the time limit of the attempt that Next started, from name resolution to the
-// end of the handshake. A silent server is noticed after two thirds of the session timeout; if the next
-// server hangs, the one after that must still find the session alive. The longer there has been no
-// connection, the less there is to lose, so slow name servers and networks get more time.
+// attemptTimeout returns the time limit of the attempt that Next started, from name resolution to
+// the end of the handshake. A silent server is noticed after two thirds of the session timeout; if
+// the next server hangs, the one after that must still find the session alive. The longer there has
+// been no connection, the less there is to lose, so slow name servers and networks get more time.
 func (h *hosts) attemptTimeout(session time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +78,8 @@ func (h *hosts) attemptTimeout(session time.Duration) time.Duration {
 	return min(max(share, minAttempt), session/3, maxAttempt)
 }
 
-// isOver reports whether a session must be over: no server has answered it for as long as its timeout.
+// isOver reports whether a session must be over: no server has answered it for as long as its
+// timeout.
 func (h *hosts) isOver(session time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,11 +92,11 @@ func (h *hosts) Connected() {
 	h.tries, h.connected = 0, time.Now()
 }
 
-// handshake wraps a connection for the library. Until the server's connect response has been read, it
-// records the granted session timeout and enforces the deadline of the attempt, which the library does
-// not. It passes on whole frames that the library can decode, and nothing else; see stream.go. It also puts bulk
-// requests, which the library does not know, in the place of others; see bulk.go. After that
-// it makes sure that a broken connection is reported in one place only.
+// handshake wraps a connection for the library. Until the server's connect response has been read,
+// it records the granted session timeout and enforces the deadline of the attempt, which the
+// library does not. It passes on whole frames that the library can decode, and nothing else; see
+// stream.go. It also puts bulk requests, which the library does not know, in the place of others;
+// see bulk.go. After that it makes sure that a broken connection is reported in one place only.
 type handshake struct {
 	net.Conn
 	address  string
@@ -175,10 +176,11 @@ func (c *handshake) nextFrame() error {
 	return nil
 }
 
-// A server that knows less than the session has seen hangs up without a word, as one does that is not in service. One that
-// lags catches up. One that was restored from a backup, or emptied, would do that until it has counted as many
-// transactions, so a session that must be over is continued at the next attempt without telling what it has seen. A
-// server that answers that is in service. Whatever the answer is, the session ends.
+// A server that knows less than the session has seen hangs up without a word, as one does that is
+// not in service. One that lags catches up. One that was restored from a backup, or emptied, would
+// do that until it has counted as many transactions, so a session that must be over is continued at
+// the next attempt without telling what it has seen. A server that answers that is in service.
+// Whatever the answer is, the session ends.
 
 // refused notes that a server has not answered the handshake.
 func (c *handshake) refused(err error) {
@@ -186,7 +188,8 @@ func (c *handshake) refused(err error) {
 	c.requests.session.doubtful.Store(hungUp && !c.unseen && c.requests.seen > 0)
 }
 
-// giveUp ends the session, if the server still has it, and makes the response one to an expired session.
+// giveUp ends the session, if the server still has it, and makes the response one to an expired
+// session.
 func (c *handshake) giveUp(response []byte, granted time.Duration) {
 	if granted > 0 {
 		if _, err := c.Conn.Write(closeSession); err == nil {
@@ -199,9 +202,9 @@ func (c *handshake) giveUp(response []byte, granted time.Duration) {
 }
 
 // Write hangs up instead of returning an error: the next read fails, and the library answers the
-// request once, as one whose connection was lost. After a failed write it would answer twice: first with
-// the network error, which callers would take for a reply of the server; and then it can block forever
-// on the second answer, at Close or while it repeats the credentials.
+// request once, as one whose connection was lost. After a failed write it would answer twice: first
+// with the network error, which callers would take for a reply of the server; and then it can block
+// forever on the second answer, at Close or while it repeats the credentials.
 func (c *handshake) Write(p []byte) (int, error) {
 	var frames []byte
 	switch {

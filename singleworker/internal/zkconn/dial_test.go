@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// tryNext calls Next n times; a "!" marks the servers before which the library pauses and fails queued
-// requests.
+// tryNext calls Next n times; a "!" marks the servers before which the library pauses and fails
+// queued requests.
 func tryNext(h *hosts, n int) []string {
 	var got []string
 	for range n {
@@ -145,8 +145,8 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 	}, server
 }
 
-// What the session has seen is known to the connection, not to the library, and a setWatches has what was seen before the
-// connection, even if another reply has come first.
+// What the session has seen is known to the connection, not to the library, and a setWatches has
+// what was seen before the connection, even if another reply has come first.
 func TestConnectionTellsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,9 +22,9 @@ var (
 	ErrLost = errors.New("connection lost before the answer")
 	// ErrClosed is returned by calls before Open and after Close, and by those that Close has ended.
 	ErrClosed = errors.New("the connection to ZooKeeper is not open")
-	// ErrUnclear is returned when the server's answer does not say whether the operation was applied: a
-	// code that is not known to (throttled, quota exceeded, request timeout, ...), or a reply that cannot
-	// be decoded.
+	// ErrUnclear is returned when the server's answer does not say whether the operation was applied:
+	// a code that is not known to (throttled, quota exceeded, request timeout, ...), or a reply that
+	// cannot be decoded.
 	ErrUnclear = errors.New("the server did not say whether it was applied")
 )
 
@@ -39,8 +39,8 @@ func (e *OpError) Error() string { return fmt.Sprintf("zookeeper %s %s: %v", e.O
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// IsUnknown reports whether the operation that failed with err may have been applied nevertheless, or
-// may still be applied.
+// IsUnknown reports whether the operation that failed with err may have been applied nevertheless,
+// or may still be applied.
 func IsUnknown(err error) bool {
 	return errors.Is(err, ErrLost) || errors.Is(err, ErrUnclear) || errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

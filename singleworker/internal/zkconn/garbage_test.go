@@ -80,8 +80,8 @@ func TestGarbageIsNotAnAnswer(t *testing.T) {
 	}
 }
 
-// A peer that is not ZooKeeper is recognized by its first four bytes, which the library would take for
-// the length of the connect response, and allocate as much memory.
+// A peer that is not ZooKeeper is recognized by its first four bytes, which the library would take
+// for the length of the connect response, and allocate as much memory.
 func TestGreetingOfAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// mangler is a connection whose server's answers are changed on the way: frame n is passed through change,
-// the connect response is frame 0.
+// mangler is a connection whose server's answers are changed on the way: frame n is passed through
+// change, the connect response is frame 0.
 type mangler struct {
 	net.Conn
 	change func(n int, body []byte) []byte
@@ -83,8 +83,8 @@ func firstError(results []ReadResult) error {
 	return nil
 }
 
-// manglings are what can happen to a body: cut at each byte, each four bytes replaced by a count that
-// does not fit, error codes that are not known, and noise.
+// manglings are what can happen to a body: cut at each byte, each four bytes replaced by a count
+// that does not fit, error codes that are not known, and noise.
 func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 	all := make(map[string]func([]byte) []byte)
 	for n := range size {
@@ -120,8 +120,8 @@ func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 	return all
 }
 
-// No reply of a server ends the process: each mangled reply is answered with something, and the next
-// connection works.
+// No reply of a server ends the process: each mangled reply is answered with something, and the
+// next connection works.
 func TestHostileReplies(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -257,7 +257,8 @@ func TestMalformedIsNotAnAnswer(t *testing.T) {
 	})
 }
 
-// fill creates children of a node with names of 200 bytes, so that their list is longer than is read.
+// fill creates children of a node with names of 200 bytes, so that their list is longer than is
+// read.
 func fill(t *testing.T, c *Conn, path string) {
 	t.Helper()
 	const perMulti = 1000
@@ -272,8 +273,8 @@ func fill(t *testing.T, c *Conn, path string) {
 	}
 }
 
-// A list of children that is too long is not read, and says so: the connection stays, and what else was asked
-// for is answered.
+// A list of children that is too long is not read, and says so: the connection stays, and what else
+// was asked for is answered.
 func TestTooManyChildren(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

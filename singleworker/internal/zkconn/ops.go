@@ -45,8 +45,8 @@ func (c *Conn) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	return c.get(ctx, path, false)
 }
 
-// GetW reads a node and watches it: its next change or deletion is reported as an event. At most one
-// such watch is set per node.
+// GetW reads a node and watches it: its next change or deletion is reported as an event. At most
+// one such watch is set per node.
 func (c *Conn) GetW(ctx context.Context, path string) ([]byte, Stat, error) {
 	return c.get(ctx, path, true)
 }
@@ -111,8 +111,8 @@ func (c *Conn) children(ctx context.Context, path string, watched bool) ([]strin
 	return names, statOf(stat), nil
 }
 
-// Sync makes the connected server catch up with the leader: reads after it are at least as recent as
-// the call.
+// Sync makes the connected server catch up with the leader: reads after it are at least as recent
+// as the call.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	return c.call(ctx, "sync", path, func(s *session) error {
 		_, err := s.zk.Sync(c.chroot + path)
@@ -135,8 +135,8 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 }
 
 // CreateEphemeralSequential creates a node that lives as long as the session and returns its path:
-// prefix and ten digits that increase with every node created below the same parent. If the reply is
-// lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
+// prefix and ten digits that increase with every node created below the same parent. If the reply
+// is lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
 func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
 	if c.open != nil {
 		return "", c.open
@@ -178,8 +178,9 @@ func CreateEphemeralOp(path string, data []byte) Op {
 	return Op{code: opCreate, path: path, data: data, flags: zk.FlagEphemeral}
 }
 
-// CreateSequentialOp creates a persistent node whose path is prefix and ten digits, which increase with every node created below the
-// same parent. So it is not refused because of others that do the same.
+// CreateSequentialOp creates a persistent node whose path is prefix and ten digits, which increase
+// with every node created below the same parent. So it is not refused because of others that do the
+// same.
 func CreateSequentialOp(prefix string, data []byte) Op {
 	return Op{code: opCreate, path: prefix, data: data, flags: zk.FlagSequence}
 }
@@ -210,7 +211,8 @@ func (op Op) SameCheck(other Op) bool {
 	return op.code == opCheck && other.code == opCheck && op.path == other.path && op.version == other.version
 }
 
-// RefusedBy is why the server refuses the operation if its node is as it was read, or nil if that does not tell.
+// RefusedBy is why the server refuses the operation if its node is as it was read, or nil if that
+// does not tell.
 func (op Op) RefusedBy(read ReadResult) error {
 	var why error
 	switch found := read.Err == nil; {
@@ -241,8 +243,8 @@ func (op Op) request(c *Conn) any {
 	}
 }
 
-// MultiError is returned when a transaction was refused; none of it was applied. It wraps the *OpError
-// of the operation that failed.
+// MultiError is returned when a transaction was refused; none of it was applied. It wraps the
+// *OpError of the operation that failed.
 type MultiError struct {
 	Index int // of that operation
 	Err   error
@@ -252,14 +254,16 @@ func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.I
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// MultiOn is Multi for what was read of the node at path, or below it, while that was the one which transaction czxid had
-// created: it changes nothing of another node that has taken its place, with ErrBadVersion, or has come to it since. Versions
-// do not tell the two, for they begin at 0 again, and a transaction may be long on its way. So an ephemeral node is created
-// below the node first, which the transaction deletes. It is the first of the operations that a MultiError counts, and goes
-// with the session if there was no answer.
+// MultiOn is Multi for what was read of the node at path, or below it, while that was the one which
+// transaction czxid had created: it changes nothing of another node that has taken its place, with
+// ErrBadVersion, or has come to it since. Versions do not tell the two, for they begin at 0 again,
+// and a transaction may be long on its way. So an ephemeral node is created below the node first,
+// which the transaction deletes. It is the first of the operations that a MultiError counts, and
+// goes with the session if there was no answer.
 func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
 	proof := path + "/proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
-	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create no nodes.
+	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create
+	// no nodes.
 	err := c.call(ctx, "create", proof, func(s *session) error {
 		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.acl)
 		return err
@@ -283,9 +287,9 @@ func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op)
 	return nil, err
 }
 
-// Multi applies all operations or none; there must be at least one. For each SetOp, the result has the
-// node's Stat at the same index, and for each CreateSequentialOp its path. If the server refuses the transaction, the error is
-// a *MultiError.
+// Multi applies all operations or none; there must be at least one. For each SetOp, the result has
+// the node's Stat at the same index, and for each CreateSequentialOp its path. If the server
+// refuses the transaction, the error is a *MultiError.
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {

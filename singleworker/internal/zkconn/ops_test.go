@@ -211,7 +211,8 @@ func TestMultiNamesTheRefusedOperation(t *testing.T) {
 	})
 }
 
-// What was read of a node is changed, and nothing of the next node of its path, whenever that has come. No proof is left.
+// What was read of a node is changed, and nothing of the next node of its path, whenever that has
+// come. No proof is left.
 func TestMultiOn(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

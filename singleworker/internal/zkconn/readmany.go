@@ -39,8 +39,8 @@ func ReadsOf(paths ...string) []Read {
 	return reads
 }
 
-// DataOf is the data of each node, and nil of one that does not exist. The first must exist. The error is that of the first node
-// that was not read.
+// DataOf is the data of each node, and nil of one that does not exist. The first must exist. The
+// error is that of the first node that was not read.
 func DataOf(results []ReadResult) ([][]byte, error) {
 	data := make([][]byte, len(results))
 	for i, r := range results {
@@ -58,23 +58,25 @@ const (
 	maxReadBytes = 128 << 10
 )
 
-// How many requests of one ReadMany are under way, and how many in the place of one if the server knows no bulk
-// requests.
+// How many requests of one ReadMany are under way, and how many in the place of one if the server
+// knows no bulk requests.
 const (
 	bulksAtOnce   = 4
 	singlesAtOnce = 16
 )
 
-// ReadMany reads many nodes in few requests, 256 in each, of which at most four are under way. The results are in
-// the order of reads, each with its own error, such as ErrNoNode. They are not of one moment: what changes
-// meanwhile may be in some and not in others.
+// ReadMany reads many nodes in few requests, 256 in each, of which at most four are under way. The
+// results are in the order of reads, each with its own error, such as ErrNoNode. They are not of
+// one moment: what changes meanwhile may be in some and not in others.
 //
-// A watch is set before its node is read, so that no change falls between, and at most one per node. A node that does
-// not exist, or may not be read, is not watched. Unlike those of GetW, such watches end with the connection, not with
-// the session: who relies on them reads again after a Connected event.
+// A watch is set before its node is read, so that no change falls between, and at most one per
+// node. A node that does not exist, or may not be read, is not watched. Unlike those of GetW, such
+// watches end with the connection, not with the session: who relies on them reads again after a
+// Connected event.
 //
-// If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older than ZooKeeper 3.6
-// closes the connection; from then on, each node is read by a separate request, and at most 64 of them are under way.
+// If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older
+// than ZooKeeper 3.6 closes the connection; from then on, each node is read by a separate request,
+// and at most 64 of them are under way.
 func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
 	if len(reads) == 0 || c.fitting(reads) == len(reads) {
 		return c.readChunk(ctx, reads)
@@ -133,8 +135,8 @@ func (c *Conn) readChunk(ctx context.Context, reads []Read) []ReadResult {
 	return results
 }
 
-// readTogether makes one request. It returns neither answers nor an error if the server does not know such
-// requests.
+// readTogether makes one request. It returns neither answers nor an error if the server does not
+// know such requests.
 func (c *Conn) readTogether(ctx context.Context, reads []Read) ([]ReadResult, error) {
 	full := make([]Read, len(reads))
 	for i, r := range reads {

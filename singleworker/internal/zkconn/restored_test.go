@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// restored runs a test with a connection whose server gets a snapshot of the given time back. It returns the session before
-// that, the kinds of the events after it, and the log.
+// restored runs a test with a connection whose server gets a snapshot of the given time back. It
+// returns the session before that, the kinds of the events after it, and the log.
 func restored(t *testing.T, whole bool, then func(s *server, conn *Conn)) (old int64, kinds []EventKind, log string) {
 	t.Helper()
 	s := serve(t)
@@ -48,8 +48,8 @@ func restored(t *testing.T, whole bool, then func(s *server, conn *Conn)) (old i
 	return old, kinds, out.String()
 }
 
-// A server that was restored from a backup, or emptied, hangs up on a client that has seen more. The session is given up when its
-// timeout has passed, whether the server has it or not, and once.
+// A server that was restored from a backup, or emptied, hangs up on a client that has seen more.
+// The session is given up when its timeout has passed, whether the server has it or not, and once.
 func TestSessionThatTheServerHasForgotten(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"restored": true, "emptied": false} {

@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// server is a ZooKeeper in the test's bubble. It grants shorter sessions than requested and records the
-// requests of the connection under test.
+// server is a ZooKeeper in the test's bubble. It grants shorter sessions than requested and records
+// the requests of the connection under test.
 type server struct {
 	*zkdev.Server
 	client *zkdev.Client // from which the connection under test dials
@@ -94,7 +94,8 @@ func (s *server) have(t *testing.T, path, data string, version int32) {
 	}
 }
 
-// hang delays the replies to the connection under test by an hour, except those to connect requests.
+// hang delays the replies to the connection under test by an hour, except those to connect
+// requests.
 func (s *server) hang() {
 	s.ControlKeep(zkdev.OpAny, func(r *zkdev.Request) zkdev.Action {
 		if r.Client != "tested" || r.Op == zkdev.OpConnect {

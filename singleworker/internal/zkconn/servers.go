@@ -10,8 +10,8 @@ import (
 
 const defaultPort = "2181"
 
-// ParseServers parses ZooKeeper's connect string, "host[:port],host[:port]/chroot". The port defaults
-// to 2181. IPv6 addresses are in brackets. chroot is "" or begins with '/'.
+// ParseServers parses ZooKeeper's connect string, "host[:port],host[:port]/chroot". The port
+// defaults to 2181. IPv6 addresses are in brackets. chroot is "" or begins with '/'.
 func ParseServers(text string) (servers []string, chroot string, err error) {
 	hosts := text
 	if i := strings.IndexByte(text, '/'); i >= 0 {

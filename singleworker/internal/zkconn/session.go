@@ -17,9 +17,9 @@ import (
 
 var errExpired = errors.New("the session has expired")
 
-// session is one session, with a separate connection of the library. The library could begin the next
-// session itself, but would send there what it had not yet sent in this one: a process that was stopped for
-// a while would overwrite what its successor has written.
+// session is one session, with a separate connection of the library. The library could begin the
+// next session itself, but would send there what it had not yet sent in this one: a process that
+// was stopped for a while would overwrite what its successor has written.
 type session struct {
 	conn    *Conn
 	chance  *chance.Source
@@ -50,8 +50,8 @@ type watch struct {
 	children bool
 }
 
-// watches are who sets which, or has: nil is the library. They are by whether children are watched, and by path: there are
-// tens of thousands, and a map by both would be a third larger.
+// watches are who sets which, or has: nil is the library. They are by whether children are watched,
+// and by path: there are tens of thousands, and a map by both would be a third larger.
 type watches map[bool]map[string]*setter
 
 func newWatches() watches { return watches{false: {}, true: {}} }
@@ -91,8 +91,8 @@ func (c *Conn) begin(source *chance.Source) error {
 	return nil
 }
 
-// wait waits until the session has expired or its Conn is closed, and ends the library's connection. It
-// reports whether another session is to begin.
+// wait waits until the session has expired or its Conn is closed, and ends the library's
+// connection. It reports whether another session is to begin.
 func (s *session) wait() (another bool) {
 	<-s.over.Done()
 	if conn := s.current.Load(); conn != nil && !conn.answered.Load() {
@@ -165,7 +165,8 @@ func (s *session) event(ev zk.Event) {
 }
 
 // watching runs request, which sets a watch if one is wanted and not already set: the library would
-// keep every duplicate. One that a bulk request sets does not count, for it ends with the connection, and may not be set yet.
+// keep every duplicate. One that a bulk request sets does not count, for it ends with the
+// connection, and may not be set yet.
 func (s *session) watching(w watch, wanted bool, request func(set bool) error) error {
 	s.mu.Lock()
 	_, already := s.singly[w.children][w.path]
@@ -192,8 +193,8 @@ type provider struct {
 
 var _ zk.HostProvider = provider{}
 
-// Next returns the server to try. After the session has expired it makes the library fail the requests that
-// it has not sent, and wait until it is closed.
+// Next returns the server to try. After the session has expired it makes the library fail the
+// requests that it has not sent, and wait until it is closed.
 func (p provider) Next() (server string, retryStart bool) {
 	if p.session.expired.Load() {
 		return "", true

@@ -30,8 +30,8 @@ func (c gated) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A process that is stopped, and whose session ends meanwhile, must not send in the next session what it
-// wanted to write in the old one: by then, another process may have taken its place.
+// A process that is stopped, and whose session ends meanwhile, must not send in the next session
+// what it wanted to write in the old one: by then, another process may have taken its place.
 func TestRequestsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	// With one server, the library empties its queue in between; with more, by chance.
@@ -84,8 +84,8 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// After its session has expired, a connection of the library finds no server: it fails what is queued, and begins
-// no other session.
+// After its session has expired, a connection of the library finds no server: it fails what is
+// queued, and begins no other session.
 func TestExpiredSessionFindsNoServer(t *testing.T) {
 	t.Parallel()
 	c := &Conn{closing: t.Context()}
@@ -105,7 +105,8 @@ func TestExpiredSessionFindsNoServer(t *testing.T) {
 	}
 }
 
-// Each subscriber hears of everything in the same order, from when it has subscribed until it ends that.
+// Each subscriber hears of everything in the same order, from when it has subscribed until it ends
+// that.
 func TestSubscribers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// The library decodes replies in goroutines that nobody can recover, and it trusts lengths and counts: a
-// short reply makes it panic, a count of two thousand millions makes it allocate as much. So each frame
-// is read whole and walked through, by the type of the request that it answers, before the library sees
-// it. A frame that does not add up ends the connection, like one that breaks.
+// The library decodes replies in goroutines that nobody can recover, and it trusts lengths and
+// counts: a short reply makes it panic, a count of two thousand millions makes it allocate as much.
+// So each frame is read whole and walked through, by the type of the request that it answers,
+// before the library sees it. A frame that does not add up ends the connection, like one that
+// breaks.
 
 // errMalformed is returned for a frame that violates the protocol.
 var errMalformed = errors.New("malformed reply")
@@ -53,9 +54,10 @@ func tooLong(length, longest uint32) error {
 	return fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
 }
 
-// readReply is readFrame for what follows the greeting. Of a list of children, or a reply to many reads, that is
-// too long, it reads the header only and skips the rest: the caller gets ErrTooLong, and the connection stays.
-// Otherwise one node with too many children would end it as often as they are asked for.
+// readReply is readFrame for what follows the greeting. Of a list of children, or a reply to many
+// reads, that is too long, it reads the header only and skips the rest: the caller gets ErrTooLong,
+// and the connection stays. Otherwise one node with too many children would end it as often as they
+// are asked for.
 func (r *requests) readReply(conn net.Conn) ([]byte, error) {
 	var head [lengthBytes + headerBytes]byte
 	if _, err := io.ReadFull(conn, head[:lengthBytes]); err != nil {
@@ -121,10 +123,11 @@ const (
 	xidEvent, xidPing = -1, -2
 )
 
-// What a client has seen is a transaction, that of the last reply to it: a server that is behind does not continue its
-// session, and a setWatches reports what has changed since. The library notes it in one goroutine and reads it in another,
-// perhaps when a reply on the new connection has come before; then it never hears of changes in between. So the library
-// is told of none, and the connection puts in what the session had seen before it.
+// What a client has seen is a transaction, that of the last reply to it: a server that is behind
+// does not continue its session, and a setWatches reports what has changed since. The library notes
+// it in one goroutine and reads it in another, perhaps when a reply on the new connection has come
+// before; then it never hears of changes in between. So the library is told of none, and the
+// connection puts in what the session had seen before it.
 const (
 	replyZxidAt      = lengthBytes + 4     // behind the xid
 	setWatchesZxidAt = lengthBytes + 4 + 4 // behind xid and type
@@ -164,8 +167,8 @@ type made struct {
 	at time.Time
 }
 
-// send notes a request, which the library writes with one call, and returns what is sent for it: itself, or
-// the bulk request for which it stands.
+// send notes a request, which the library writes with one call, and returns what is sent for it:
+// itself, or the bulk request for which it stands.
 func (r *requests) send(frame []byte) []byte {
 	w := walker{rest: frame}
 	w.skip(lengthBytes)
@@ -213,8 +216,8 @@ func (r *requests) answered(xid int32) (op int32, b *bulk, ok bool) {
 	return request.op, b, ok
 }
 
-// receive walks through a reply or an event and returns what the library gets for it: itself, unless it has to
-// do with a bulk request.
+// receive walks through a reply or an event and returns what the library gets for it: itself,
+// unless it has to do with a bulk request.
 func (r *requests) receive(frame []byte) ([]byte, error) {
 	body := frame[lengthBytes:]
 	if len(body) < headerBytes {
@@ -287,7 +290,8 @@ func (w *walker) uint32() uint32 {
 
 func (w *walker) uint64() uint64 { return uint64(w.uint32())<<32 | uint64(w.uint32()) }
 
-// buffer walks over bytes or a string, and returns them. A length of -1 means that there are no bytes.
+// buffer walks over bytes or a string, and returns them. A length of -1 means that there are no
+// bytes.
 func (w *walker) buffer() []byte {
 	n := int32(w.uint32())
 	if n < -1 {
@@ -300,9 +304,9 @@ func (w *walker) buffer() []byte {
 	return rest[:n]
 }
 
-// buffers walks over a vector whose elements are so many buffers behind so many other bytes. The library
-// takes a count of -1 for four thousand millions; an element has four bytes or more, so none that is too
-// large gets far.
+// buffers walks over a vector whose elements are so many buffers behind so many other bytes. The
+// library takes a count of -1 for four thousand millions; an element has four bytes or more, so
+// none that is too large gets far.
 func (w *walker) buffers(perElement, before int) {
 	for n := w.uint32(); n > 0 && !w.short; n-- {
 		w.skip(before)

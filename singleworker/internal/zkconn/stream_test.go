@@ -14,7 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// body builds the body of a reply from numbers of four bytes, texts behind their lengths, and bytes.
+// body builds the body of a reply from numbers of four bytes, texts behind their lengths, and
+// bytes.
 func body(parts ...any) []byte {
 	var all []byte
 	for _, part := range parts {
@@ -31,8 +32,8 @@ func body(parts ...any) []byte {
 	return all
 }
 
-// replies are whole bodies by the type of the request, behind their headers. The vector's count, if there
-// is one, comes first.
+// replies are whole bodies by the type of the request, behind their headers. The vector's count, if
+// there is one, comes first.
 var replies = map[int32][]byte{
 	opCreate:    body("/a"),
 	opCreate2:   body("/a", make([]byte, statBytes)),
@@ -48,8 +49,8 @@ var replies = map[int32][]byte{
 		opDelete, []byte{0}, 0, opFailed, []byte{0}, -2, -2, opFailed, []byte{1}, -1),
 }
 
-// A reply is passed on if the library finds in it what it looks for: all of it, and as many elements as
-// their count says.
+// A reply is passed on if the library finds in it what it looks for: all of it, and as many
+// elements as their count says.
 func TestRepliesAreWalkedThrough(t *testing.T) {
 	t.Parallel()
 	check := func(op int32, rest []byte) error {
@@ -82,8 +83,8 @@ func TestRepliesAreWalkedThrough(t *testing.T) {
 	}
 }
 
-// All pings have one xid. A server that is slow for more than a third of a session answers several of them together, which is
-// no reason to drop its connection.
+// All pings have one xid. A server that is slow for more than a third of a session answers several
+// of them together, which is no reason to drop its connection.
 func TestPingsAreAnsweredTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestPingsAreAnsweredTogether(t *testing.T) {
 	})
 }
 
-// The results of a bulk request are those that were asked for: as many, each of its kind, and nothing behind them.
+// The results of a bulk request are those that were asked for: as many, each of its kind, and
+// nothing behind them.
 func TestReadingsAreWalkedThrough(t *testing.T) {
 	t.Parallel()
 	reads := []Read{{Path: "/a"}, {Path: "/b", Children: true}, {Path: "/c"}}
@@ -155,7 +157,8 @@ func TestReadingsAreWalkedThrough(t *testing.T) {
 	}
 }
 
-// A transaction whose answer has another number of results than it has operations may have been applied.
+// A transaction whose answer has another number of results than it has operations may have been
+// applied.
 func TestMultiWithOtherResults(t *testing.T) {
 	t.Parallel()
 	last := body(opFailed, []byte{1}, -1)

@@ -120,8 +120,8 @@ func (t *Traffic) answered(op int32, took time.Duration) {
 	of.sum.Add(int64(took))
 }
 
-// Took is how long requests took, from when they were written until their replies had been read, by kind: those that were answered,
-// but for set_watches and ping.
+// Took is how long requests took, from when they were written until their replies had been read, by
+// kind: those that were answered, but for set_watches and ping.
 func (t *Traffic) Took() map[string]Times {
 	all := make(map[string]Times)
 	for kind := range t.took {
@@ -138,8 +138,8 @@ func (t *Traffic) Took() map[string]Times {
 	return all
 }
 
-// Bytes is how many bytes were sent in requests, and received in replies and events. Replies that were too long to be read count for
-// their header.
+// Bytes is how many bytes were sent in requests, and received in replies and events. Replies that
+// were too long to be read count for their header.
 func (t *Traffic) Bytes() (sent, received uint64) { return t.sent.Load(), t.received.Load() }
 
 // Requests is how many requests were sent, by kind: all kinds.

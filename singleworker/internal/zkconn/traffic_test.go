@@ -10,7 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Requests are counted by kind and with their bytes, over all connections; bulk requests as what is sent for them.
+// Requests are counted by kind and with their bytes, over all connections; bulk requests as what is
+// sent for them.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +26,8 @@ func TestTraffic(t *testing.T) {
 		if _, _, err := conn.Get(t.Context(), "/there"); err != nil {
 			t.Fatal(err)
 		}
-		// A get: length, xid, type, a path with its length, a flag. Its reply: length, header, data with its length, a stat.
+		// A get: length, xid, type, a path with its length, a flag. Its reply: length, header, data with
+		// its length, a stat.
 		sent, received := traffic.Bytes()
 		if sent-before != 4+4+4+4+6+1 || received-receivedBefore != lengthBytes+headerBytes+4+4+statBytes {
 			t.Errorf("a get: %d bytes sent, %d received", sent-before, received-receivedBefore)

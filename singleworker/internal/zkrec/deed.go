@@ -15,8 +15,9 @@ const MaxDeedBytes = 300
 // MaxDeeds is how many changes are kept, how many asks, and how many declarations.
 const MaxDeeds = 2000
 
-// The kinds of deeds. Those that ask something of a job's owner are kept apart, and so are the declarations of programs. A script that
-// triggers each second does not wash out who canceled a job, and neither does a deploy of thousands of jobs.
+// The kinds of deeds. Those that ask something of a job's owner are kept apart, and so are the
+// declarations of programs. A script that triggers each second does not wash out who canceled a
+// job, and neither does a deploy of thousands of jobs.
 const (
 	DeedSubmit   = "submit"
 	DeedReplace  = "replace"
@@ -35,8 +36,8 @@ const (
 	DeedDeclare  = "declare"  // a declaration: of a program, of a job that was another one
 )
 
-// Deed is who has done what: the data of a sequential node below _log, which the transaction that does it creates. When
-// that was is the node's time of creation.
+// Deed is who has done what: the data of a sequential node below _log, which the transaction that
+// does it creates. When that was is the node's time of creation.
 type Deed struct {
 	Schema int      `json:"schema"`
 	Kind   string   `json:"kind"`
@@ -70,8 +71,8 @@ func (t Tree) NewDeed(d Deed) string {
 	return t.Deeds() + "/" + letter
 }
 
-// ParseDeedName reads the name of the node of a deed. Numbers grow, over those of all letters alike. ok is false for a node
-// that was made manually.
+// ParseDeedName reads the name of the node of a deed. Numbers grow, over those of all letters
+// alike. ok is false for a node that was made manually.
 func ParseDeedName(name string) (letter string, number int64, ok bool) {
 	if name == "" {
 		return "", 0, false
@@ -119,7 +120,8 @@ func printable(r rune) rune {
 	return '?'
 }
 
-// shorten cuts the first of the texts that is not short by so many bytes, or to what is short. It returns whether one was.
+// shorten cuts the first of the texts that is not short by so many bytes, or to what is short. It
+// returns whether one was.
 func shorten(texts []*string, over int) bool {
 	const short, dots = 16, "..."
 	for _, text := range texts {

@@ -45,7 +45,8 @@ func TestTooManyHandlersAreNotPublished(t *testing.T) {
 	}
 }
 
-// The jobs that a program declares stand before its handlers, in lines that older readers take for handlers of no job.
+// The jobs that a program declares stand before its handlers, in lines that older readers take for
+// handlers of no job.
 func TestDeclaredJobsAreListedWithTheHandlers(t *testing.T) {
 	t.Parallel()
 	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily"}, []string{"report", "audit"})

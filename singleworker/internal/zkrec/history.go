@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// Mark is a position in a slot's history: what somebody has read up to there, or written. Marks of two histories, of a job and of another that
-// was submitted under its name later, cannot be compared: see the czxid of their nodes.
+// Mark is a position in a slot's history: what somebody has read up to there, or written. Marks of
+// two histories, of a job and of another that was submitted under its name later, cannot be
+// compared: see the czxid of their nodes.
 type Mark struct {
 	Rev    int64 // of the last write: how many there were
 	Number int64 // of the last entry: how many there were
 }
 
-// MarshalJSON writes a mark as [rev,number], or as one number if they are the same, because each claim and each result has one.
+// MarshalJSON writes a mark as [rev,number], or as one number if they are the same, because each
+// claim and each result has one.
 func (m Mark) MarshalJSON() ([]byte, error) {
 	if m.Rev == m.Number {
 		return json.Marshal(m.Rev)
@@ -59,7 +61,8 @@ func (e Entry) Last() int64 { return max(e.Tick, e.To) }
 // Ticks is the number of ticks of the entry.
 func (e Entry) Ticks() int { return max(e.Count, 1) }
 
-// asWritten returns e as it replaces the entry of its run: with its number, and what else that says.
+// asWritten returns e as it replaces the entry of its run: with its number, and what else that
+// says.
 func (e Entry) asWritten(was Entry) Entry {
 	e.Error, e.Number, e.unknown, e.writer = CutError(e.Error), was.Number, was.unknown, was.writer
 	return e
@@ -79,12 +82,13 @@ type History struct {
 	Entries []Entry
 }
 
-// MinHistory is how many entries are kept at least, unless the instance that writes keeps more; fewer, if they would take more than
-// MaxRecordBytes in all.
+// MinHistory is how many entries are kept at least, unless the instance that writes keeps more;
+// fewer, if they would take more than MaxRecordBytes in all.
 const MinHistory = 20
 
-// Since lists the entries that were added, or changed, after a mark. whole is false if others, that were, are forgotten. A history that
-// is behind the mark, as after a restore, has nothing that is known to be new.
+// Since lists the entries that were added, or changed, after a mark. whole is false if others, that
+// were, are forgotten. A history that is behind the mark, as after a restore, has nothing that is
+// known to be new.
 func (h History) Since(m Mark) (news []Entry, whole bool) {
 	for _, e := range h.Entries {
 		if e.Rev > m.Rev {
@@ -94,7 +98,8 @@ func (h History) Since(m Mark) (news []Entry, whole bool) {
 	return news, h.Dropped <= m.Rev && !h.Behind(m)
 }
 
-// Behind reports whether a mark is of a later time than the history: the server was restored from a backup.
+// Behind reports whether a mark is of a later time than the history: the server was restored from a
+// backup.
 func (h History) Behind(m Mark) bool { return h.Rev < m.Rev || h.Number < m.Number }
 
 // ParseHistory reads the nodes of a history, in their order. Those that do not exist are empty.

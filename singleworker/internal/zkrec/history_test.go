@@ -26,8 +26,9 @@ func ran(id, state string) zkrec.Entry {
 	return zkrec.Entry{Run: zkrec.Run{RunID: id, State: state}}
 }
 
-// What is new in a history, to somebody who has read it up to a mark, are entries that were added, rows that became longer, and results that
-// came late; and whether anything was forgotten in between is certain.
+// What is new in a history, to somebody who has read it up to a mark, are entries that were added,
+// rows that became longer, and results that came late; and whether anything was forgotten in
+// between is certain.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	const keep = zkrec.HistoryPages - 1 // one on a page

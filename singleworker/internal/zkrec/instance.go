@@ -14,8 +14,8 @@ const (
 	InstanceDrained  = "drained"  // owns and takes nothing
 	InstanceDisabled = "disabled" // owns and takes nothing, because of an order that survives restarts
 	InstanceStandby  = "standby"  // owns and takes nothing, because it is not the leader
-	// InstanceWrongClock hands over what it owns and takes nothing, because its clock is wrong. Older versions
-	// take it for a state of a newer version, and so for closed.
+	// InstanceWrongClock hands over what it owns and takes nothing, because its clock is wrong. Older
+	// versions take it for a state of a newer version, and so for closed.
 	InstanceWrongClock = "wrong_clock"
 	InstanceStopping   = "stopping" // drains and leaves
 )
@@ -34,14 +34,15 @@ type Instance struct {
 	Weight      int       `json:"weight,omitempty"`      // relative share; 0 means 1
 	// SessionTimeout is granted by the server. Leases last a part of it.
 	SessionTimeout Duration `json:"session_timeout,omitempty"`
-	// SessionLongest is the longest timeout that was asked for or granted, if that is longer: for so long the session may live on.
+	// SessionLongest is the longest timeout that was asked for or granted, if that is longer: for so
+	// long the session may live on.
 	SessionLongest Duration `json:"session_longest,omitempty"`
 	Owned          int      `json:"owned"`
 	State          string   `json:"state"`
 	// Withdrawn means that its own program has drained it.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Mode is empty in lease mode, else ModeLatch or ModeLatchAt. Instances of a group have the same. Standby means that it is
-	// not the leader in latch mode.
+	// Mode is empty in lease mode, else ModeLatch or ModeLatchAt. Instances of a group have the same.
+	// Standby means that it is not the leader in latch mode.
 	Mode    string `json:"mode,omitempty"`
 	Standby bool   `json:"standby,omitempty"`
 	// Guard is the token of the guard that started the process, if any. The guard
@@ -50,15 +51,16 @@ type Instance struct {
 	// Handlers is the hash of the list of its handlers, whose node Tree.HandlerList is. Empty of an
 	// instance that does not publish them: older versions, or too long a list.
 	Handlers string `json:"handlers,omitempty"`
-	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind), give or take ClockBound, as
-	// it estimated when it last published it. It publishes changes of OffsetShown and more; zero is not known, or less.
+	// ClockOffset is how far its clock is ahead of ZooKeeper's (negative: behind), give or take
+	// ClockBound, as it estimated when it last published it. It publishes changes of OffsetShown and
+	// more; zero is not known, or less.
 	ClockOffset Duration `json:"clock_offset,omitempty"`
 	ClockBound  Duration `json:"clock_bound,omitempty"`
 	// Labels are what jobs can require of it. Address is where it is reached, for people.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Address string            `json:"address,omitempty"`
-	// Specs is the newest schema of specs that it reads; older versions, which read schema 1, do not say so. It
-	// also follows exclusions, unless it is 0.
+	// Specs is the newest schema of specs that it reads; older versions, which read schema 1, do not
+	// say so. It also follows exclusions, unless it is 0.
 	Specs int `json:"specs,omitempty"`
 }
 
@@ -75,8 +77,8 @@ const GuardEnv = "SINGLEWORKER_GUARD"
 // ModeLatch is the Mode of an instance in latch mode.
 const ModeLatch = "latch"
 
-// ModeLatchAt is the Mode of an instance in latch mode whose election is at a path outside the group's tree. It is
-// another one than ModeLatch, because the two would have two leaders.
+// ModeLatchAt is the Mode of an instance in latch mode whose election is at a path outside the
+// group's tree. It is another one than ModeLatch, because the two would have two leaders.
 func ModeLatchAt(path string) string { return ModeLatch + " at " + path }
 
 // Encode returns the node's data.

@@ -7,7 +7,8 @@ import (
 )
 
 // Log is a History as the owner of a slot continues it. Its entries stay encoded, so that one costs
-// something when it is added, not each time that another follows. A Log is not changed, but replaced.
+// something when it is added, not each time that another follows. A Log is not changed, but
+// replaced.
 type Log struct {
 	mark    Mark
 	dropped int64
@@ -70,8 +71,8 @@ func (l Log) IsEmpty() bool { return l.pages == nil || len(l.pages[l.newest].Ent
 // Mark is the end of the log.
 func (l Log) Mark() Mark { return l.mark }
 
-// From returns l with numbers that continue after a mark. A history that is behind the mark was emptied, by a repair or manually: what it had
-// up to there is forgotten.
+// From returns l with numbers that continue after a mark. A history that is behind the mark was
+// emptied, by a repair or manually: what it had up to there is forgotten.
 func (l Log) From(m Mark) Log {
 	if l.mark.Rev < m.Rev {
 		l.mark.Rev, l.dropped = m.Rev, m.Rev
@@ -80,8 +81,9 @@ func (l Log) From(m Mark) Log {
 	return l
 }
 
-// Add returns l with entries appended, given the slot's Watermark before, of which it keeps at least so many. Ticks that were not run are merged
-// into the last entry if that is of the same kind and directly precedes them.
+// Add returns l with entries appended, given the slot's Watermark before, of which it keeps at
+// least so many. Ticks that were not run are merged into the last entry if that is of the same kind
+// and directly precedes them.
 func (l Log) Add(keep int, through int64, entries ...Entry) Log {
 	if len(entries) == 0 {
 		return l
@@ -145,7 +147,8 @@ func (l *Log) continuedBy(through int64, e Entry) (last Entry, ok bool) {
 	return last, last.continues(e) && last.Last() == through
 }
 
-// Amend returns l with the entry of e's run replaced by e. ok is false if the run is no longer in l.
+// Amend returns l with the entry of e's run replaced by e. ok is false if the run is no longer in
+// l.
 func (l Log) Amend(e Entry) (amended Log, ok bool) {
 	was, ok := l.ofRun(e.RunID)
 	if !ok {
@@ -168,7 +171,8 @@ func (l Log) ofRun(id string) (e Entry, ok bool) {
 	return Entry{}, false
 }
 
-// Says reports whether l has e already, as what became of its run: it was written, and the answer was lost.
+// Says reports whether l has e already, as what became of its run: it was written, and the answer
+// was lost.
 func (l Log) Says(e Entry) bool {
 	was, ok := l.ofRun(e.RunID)
 	e.Rev = was.Rev
@@ -203,7 +207,8 @@ func (l Log) Encode(page int) []byte {
 	return encode(p, p.unknown)
 }
 
-// Emptied is a page without entries, for one that cannot be read: what the history had up to a mark may be forgotten.
+// Emptied is a page without entries, for one that cannot be read: what the history had up to a mark
+// may be forgotten.
 func Emptied(m Mark) []byte { return mustJSON(page{Rev: m.Rev, Dropped: m.Rev}) }
 
 // History decodes the entries.

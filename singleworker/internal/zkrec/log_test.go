@@ -12,8 +12,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// A log is read back as it was written, however it came about. Its entries have consecutive numbers, none is of a later write than the log,
-// and what is gone is of no later write than it owns to have forgotten.
+// A log is read back as it was written, however it came about. Its entries have consecutive
+// numbers, none is of a later write than the log, and what is gone is of no later write than it
+// owns to have forgotten.
 func TestLogIsReadBack(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -162,7 +163,8 @@ func TestLongPagesAreFullSooner(t *testing.T) {
 	}
 }
 
-// What a page says once, or leaves out, is read back: entries of other owners, other attempts, other IDs, without times.
+// What a page says once, or leaves out, is read back: entries of other owners, other attempts,
+// other IDs, without times.
 func TestEntriesAreReadBack(t *testing.T) {
 	t.Parallel()
 	const id = "0198c5e2-0000-7000-8000-000000000001"
@@ -195,7 +197,8 @@ func TestEntriesAreReadBack(t *testing.T) {
 	}
 }
 
-// A late result replaces the entry of its run, wherever that is, and no other; and the log that was given stays as it is.
+// A late result replaces the entry of its run, wherever that is, and no other; and the log that was
+// given stays as it is.
 func TestAmend(t *testing.T) {
 	t.Parallel()
 	var l zkrec.Log

@@ -12,14 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// HistoryPages is how many nodes a history takes: one is written with each result, so a result costs ZooKeeper a few entries and not
-// all that are kept. When it is full, that with the oldest entries is emptied for the next.
+// HistoryPages is how many nodes a history takes: one is written with each result, so a result
+// costs ZooKeeper a few entries and not all that are kept. When it is full, that with the oldest
+// entries is emptied for the next.
 const HistoryPages = 6
 
 // MaxPageBytes is how long a page becomes, unless it has only one entry.
 const MaxPageBytes = MaxRecordBytes / (HistoryPages - 1)
 
-// page is the data of one node of a history. What most entries of a page have in common is said once.
+// page is the data of one node of a history. What most entries of a page have in common is said
+// once.
 type page struct {
 	Schema  int   `json:"schema,omitempty"` // left out as long as it is 1
 	Rev     int64 `json:"rev"`              // of the write of the history that has last changed the page
@@ -59,7 +61,8 @@ func isOfRun(name string) bool {
 	return !slices.ContainsFunc(namesOf(reflect.TypeFor[pageEntry]()), func(known string) bool { return strings.EqualFold(known, name) })
 }
 
-// pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after others are in milliseconds.
+// pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after
+// others are in milliseconds.
 type pageEntry struct {
 	Tick      int64        `json:"t"`
 	Run       string       `json:"r,omitempty"`   // the bytes of its UUID, in base64

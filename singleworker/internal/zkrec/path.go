@@ -70,7 +70,8 @@ func (t Tree) Shards(job string) string { return t.Job(job) + "/" + shardsNode }
 // Everywhere is the parent of the nodes of the slots of a job that runs on every instance.
 func (t Tree) Everywhere(job string) string { return t.Job(job) + "/" + everyNode }
 
-// Slot is the parent of the nodes of one slot: the job's own, its shard's, or that of the job at one instance.
+// Slot is the parent of the nodes of one slot: the job's own, its shard's, or that of the job at
+// one instance.
 func (t Tree) Slot(slot string) string {
 	if job, sid, ok := SplitInstance(slot); ok {
 		return t.Everywhere(job) + "/" + sid
@@ -91,15 +92,16 @@ func (t Tree) Heartbeat(slot, sid string) string { return t.Alive(slot) + "/" + 
 // Tick holds the last claim of the slot and its result.
 func (t Tree) Tick(slot string) string { return t.Slot(slot) + "/" + tickNode }
 
-// Late is held by the runner of a run while it writes the run's result without owning the slot. It proves
-// that the tick node is still the one that was read: the versions of a job that was deleted and submitted
-// again start at 0.
+// Late is held by the runner of a run while it writes the run's result without owning the slot. It
+// proves that the tick node is still the one that was read: the versions of a job that was deleted
+// and submitted again start at 0.
 func (t Tree) Late(slot, runID string) string { return t.Tick(slot) + "/" + runID }
 
 // History holds the outcome of the slot's last ticks, and is the parent of the other pages of that.
 func (t Tree) History(slot string) string { return t.Slot(slot) + "/" + historyNode }
 
-// HistoryPage is a page of the slot's history, by its index. All but the first, which is History, are created when they are first needed.
+// HistoryPage is a page of the slot's history, by its index. All but the first, which is History,
+// are created when they are first needed.
 func (t Tree) HistoryPage(slot string, index int) string {
 	if index == 0 {
 		return t.History(slot)
@@ -141,7 +143,8 @@ func (t Tree) Instance(sid string) string { return t.Instances() + "/" + sid }
 // Lives is the parent of the instances' signs of life.
 func (t Tree) Lives() string { return t.root + "/" + lifeNode }
 
-// Life is the ephemeral node that an incarnation of an instance writes four times per session timeout.
+// Life is the ephemeral node that an incarnation of an instance writes four times per session
+// timeout.
 func (t Tree) Life(incarnation string) string { return t.Lives() + "/" + incarnation }
 
 // InstanceOf is the instance whose node a path is.
@@ -167,7 +170,8 @@ func (t Tree) Orders() string { return t.root + "/" + disabledNode }
 // Order is the order for an instance, running or not.
 func (t Tree) Order(sid string) string { return t.Orders() + "/" + sid }
 
-// IsOrders reports whether a path is that of Orders, or below it, or of Exclusions, whose children never change.
+// IsOrders reports whether a path is that of Orders, or below it, or of Exclusions, whose children
+// never change.
 func (t Tree) IsOrders(path string) bool {
 	return path == t.Orders() || path == t.Exclusions() || strings.HasPrefix(path, t.Orders()+"/")
 }
@@ -191,8 +195,8 @@ func SignalOf(job string) int {
 	return int(h.Sum32() % Signals)
 }
 
-// Signal is set, with the name of the job, by each transaction that changes the spec or the switch of a job that belongs to it,
-// or deletes its node.
+// Signal is set, with the name of the job, by each transaction that changes the spec or the switch
+// of a job that belongs to it, or deletes its node.
 func (t Tree) Signal(n int) string { return t.Changes() + "/" + strconv.Itoa(n) }
 
 // SignalAt is the number of the signal whose node a path is.
@@ -205,8 +209,9 @@ func (t Tree) SignalAt(path string) (n int, ok bool) {
 // Asked is the parent of the signals of requests.
 func (t Tree) Asked() string { return t.root + "/" + askedNode }
 
-// AskedOf is set, with the names of the slots, one per line, by each transaction that asks something of an incarnation of an instance as the owner of
-// slots, or as the one that comes next, or that withdraws what was asked. It is that one's ephemeral node.
+// AskedOf is set, with the names of the slots, one per line, by each transaction that asks
+// something of an incarnation of an instance as the owner of slots, or as the one that comes next,
+// or that withdraws what was asked. It is that one's ephemeral node.
 func (t Tree) AskedOf(incarnation string) string { return t.Asked() + "/" + incarnation }
 
 // Node is a node to be created.
@@ -215,10 +220,10 @@ type Node struct {
 	Data []byte
 }
 
-// NewJob lists the nodes of a new job, the job's own first, in the order in
-// which they are created. Those of its shards, which may be too many for one
-// transaction, are created by the first instance or client that misses them; those of the instances of a job
-// that runs everywhere by each instance.
+// NewJob lists the nodes of a new job, the job's own first, in the order in which they are created.
+// Those of its shards, which may be too many for one transaction, are created by the first instance
+// or client that misses them; those of the instances of a job that runs everywhere by each
+// instance.
 func (t Tree) NewJob(job string, spec Spec) []Node {
 	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job), Data: spec.Switch.Encode()}}
 	switch {
@@ -230,8 +235,8 @@ func (t Tree) NewJob(job string, spec Spec) []Node {
 	return append(nodes, t.NewSlot(job, 0)...)
 }
 
-// NewShard lists the nodes of a new shard, or of a job at an instance, whose ticks begin after through; 0 means
-// after the creation of the nodes.
+// NewShard lists the nodes of a new shard, or of a job at an instance, whose ticks begin after
+// through; 0 means after the creation of the nodes.
 func (t Tree) NewShard(slot string, through int64) []Node {
 	return append([]Node{{Path: t.Slot(slot)}}, t.NewSlot(slot, through)...)
 }

@@ -15,9 +15,10 @@ import (
 // MaxExclusions is how many exclusions a group may have. Every instance reads them all.
 const MaxExclusions = 1000
 
-// Exclusion is an operator's order that keeps an instance, or every instance of a host, from running a job; or
-// every instance of a host from running any. It is the data of a node below _excluded, which is named by what the order is
-// for. So that never changes in a node, and instances read each node once, however often others come and go.
+// Exclusion is an operator's order that keeps an instance, or every instance of a host, from
+// running a job; or every instance of a host from running any. It is the data of a node below
+// _excluded, which is named by what the order is for. So that never changes in a node, and
+// instances read each node once, however often others come and go.
 type Exclusion struct {
 	Schema int       `json:"schema"`
 	SID    string    `json:"instance,omitempty"` // or Host
@@ -40,8 +41,8 @@ func (x Exclusion) Encode() []byte {
 	return mustJSON(x)
 }
 
-// ParseExclusion reads the node of that name. What is not an order for what the name says binds nobody: nobody can
-// tell for what it is.
+// ParseExclusion reads the node of that name. What is not an order for what the name says binds
+// nobody: nobody can tell for what it is.
 func ParseExclusion(name string, data []byte) (x Exclusion, err error) {
 	if err := json.Unmarshal(data, &x); err != nil {
 		return Exclusion{}, fmt.Errorf("exclusion %s: %w", excerpt(data), err)
@@ -80,8 +81,9 @@ type ExcludedError struct{ Exclusion Exclusion }
 
 func (e *ExcludedError) Error() string { return "an operator has disabled the job there" }
 
-// MayRun says why an instance that has the handler of a job must not run it, or nil. It is the one answer to that
-// question: for the instances, and for people. Orders for a host as a whole close its instances, and are not looked at here.
+// MayRun says why an instance that has the handler of a job must not run it, or nil. It is the one
+// answer to that question: for the instances, and for people. Orders for a host as a whole close
+// its instances, and are not looked at here.
 func MayRun(j *job.Job, sid string, i *Instance, excluded Exclusions) error {
 	if !i.Reads(SchemaOf(j)) {
 		return ErrOldReader

@@ -49,7 +49,8 @@ func TestWhereAJobMayRun(t *testing.T) {
 	}
 }
 
-// An older version must not run a job that says where it may run; of others it reads what it always has.
+// An older version must not run a job that says where it may run; of others it reads what it always
+// has.
 func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	t.Parallel()
 	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}}

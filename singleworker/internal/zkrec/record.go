@@ -17,8 +17,8 @@ const Schema = 1
 // SpecSchema is the newest schema of specs that this version reads: the highest of the table.
 const SpecSchema = 4
 
-// raising is the table of the fields that narrow or widen what may be claimed, with the schema of a spec that uses one. A spec that uses
-// none has Schema. See the package's documentation.
+// raising is the table of the fields that narrow or widen what may be claimed, with the schema of a
+// spec that uses one. A spec that uses none has Schema. See the package's documentation.
 var raising = []struct {
 	schema int
 	used   func(j *job.Job) bool
@@ -54,9 +54,10 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("written with schema %d, this version reads up to %d: upgrade it", e.Found, e.Known)
 }
 
-// UnreadableError reports that a node of a job cannot be read: its data is not a record or has a newer
-// schema, or access to it is denied. The job is invalid then: no instance runs it until the node is
-// repaired or deleted. A missing node, in contrast, is created by the instance that runs the job.
+// UnreadableError reports that a node of a job cannot be read: its data is not a record or has a
+// newer schema, or access to it is denied. The job is invalid then: no instance runs it until the
+// node is repaired or deleted. A missing node, in contrast, is created by the instance that runs
+// the job.
 type UnreadableError struct {
 	Path string
 	Err  error
@@ -74,8 +75,9 @@ type Owner struct {
 	// Offer names the instance that a previous owner handed the slot to; the
 	// others leave it alone for one sync period.
 	Offer string `json:"offer,omitempty"`
-	// Relieved is the owner before, if the slot was taken from it although it was alive: it had not claimed a run in time, or had
-	// sent no heartbeats for too long. So those that have not seen this know that it is to get no slots for a while.
+	// Relieved is the owner before, if the slot was taken from it although it was alive: it had not
+	// claimed a run in time, or had sent no heartbeats for too long. So those that have not seen this
+	// know that it is to get no slots for a while.
 	Relieved Member `json:"relieved,omitzero"`
 }
 
@@ -130,8 +132,8 @@ func ParseBeat(data []byte) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// The years 1 to 9999, in Unix milliseconds: RFC 3339 has no other times, and arithmetic with times far
-// beyond them overflows.
+// The years 1 to 9999, in Unix milliseconds: RFC 3339 has no other times, and arithmetic with times
+// far beyond them overflows.
 const firstTime, lastTime = -62135596800000, 253402300799999
 
 // CheckTime refuses Unix milliseconds that only a manual edit can have written.

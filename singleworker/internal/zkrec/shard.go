@@ -120,13 +120,15 @@ func SplitSlot(slot string) (name string, shard int, sharded bool) {
 	return job.SplitShard(slot)
 }
 
-// InstanceSlot names the slot of one instance of a job that runs on every instance. Neither name contains a '/'.
+// InstanceSlot names the slot of one instance of a job that runs on every instance. Neither name
+// contains a '/'.
 func InstanceSlot(name, sid string) string { return name + "/" + sid }
 
 // SplitInstance splits the name of such a slot; ok is false for any other.
 func SplitInstance(slot string) (name, sid string, ok bool) { return strings.Cut(slot, "/") }
 
-// WaitsFor is the slot that calls BeforeTick, the first shard's, if slot is another one of a job that has such a function.
+// WaitsFor is the slot that calls BeforeTick, the first shard's, if slot is another one of a job
+// that has such a function.
 func (l Layout) WaitsFor(slot string) (first string, waits bool) {
 	name, shard, sharded := SplitSlot(slot)
 	return ShardSlot(name, 0), sharded && shard > 0 && l.BeforeTick != ""

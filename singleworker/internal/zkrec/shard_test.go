@@ -77,7 +77,8 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 	}
 }
 
-// A shard that is created late accounts for the ticks of the schedules before, too, but not for those of another layout.
+// A shard that is created late accounts for the ticks of the schedules before, too, but not for
+// those of another layout.
 func TestShardsBegin(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Since: 900, Former: &zkrec.Former{Since: 700, Former: &zkrec.Former{Since: 300}}}

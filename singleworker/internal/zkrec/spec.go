@@ -29,8 +29,8 @@ type Spec struct {
 	Since  int64   `json:"since,omitempty"`
 	Former *Former `json:"former,omitempty"`
 
-	// Done says that the job is done, if it is about the present schedule, and the job was not opened since. Of a job that
-	// was read it is nil otherwise, see WrittenAt and With.
+	// Done says that the job is done, if it is about the present schedule, and the job was not opened
+	// since. Of a job that was read it is nil otherwise, see WrittenAt and With.
 	Done *Done `json:"done,omitempty"`
 
 	// Layout is nil if the job was never resharded.
@@ -45,8 +45,8 @@ type Spec struct {
 	unknown unknown
 }
 
-// Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that an operator's
-// change overrode. It is zero if the job was never declared.
+// Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that
+// an operator's change overrode. It is zero if the job was never declared.
 type Declaration struct {
 	// Declared is the declaration's Fingerprint.
 	Declared string `json:"declared,omitempty"`
@@ -54,11 +54,11 @@ type Declaration struct {
 	// DeclaredAt when, in Unix milliseconds by its clock. For people only.
 	DeclaredBy string `json:"declared_by,omitempty"`
 	DeclaredAt int64  `json:"declared_at,omitempty"`
-	// DeclaredVersion is the version of that instance's program (Config.Version), empty if it has none: older
-	// programs do not replace the declaration.
+	// DeclaredVersion is the version of that instance's program (Config.Version), empty if it has
+	// none: older programs do not replace the declaration.
 	DeclaredVersion string `json:"declared_version,omitempty"`
-	// DeclaredLate means that it was declared by a running Manager: instances publish only what they declare when
-	// they start.
+	// DeclaredLate means that it was declared by a running Manager: instances publish only what they
+	// declare when they start.
 	DeclaredLate bool `json:"declared_late,omitempty"`
 }
 
@@ -86,12 +86,14 @@ func (f *Former) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no run is open, and
-// none waits. Nobody owns it. It is removed some time after At, unless a trigger or another schedule opens it again.
+// Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no
+// run is open, and none waits. Nobody owns it. It is removed some time after At, unless a trigger
+// or another schedule opens it again.
 type Done struct {
 	// At is by ZooKeeper's clock, in Unix milliseconds. 0 means when the node was last written.
 	At int64 `json:"at,omitempty"`
-	// Since is that of the schedule which is done. A version that does not know this record keeps it when it writes another schedule.
+	// Since is that of the schedule which is done. A version that does not know this record keeps it
+	// when it writes another schedule.
 	Since int64 `json:"since"`
 	// Opened is the Switch's: how often the job had been opened before.
 	Opened int `json:"opened,omitempty"`
@@ -167,8 +169,8 @@ func (s Spec) Fingerprint() string {
 // Overridden reports whether an operator has changed the job since it was declared.
 func (s Spec) Overridden() bool { return s.Declared != "" && s.Declared != s.Fingerprint() }
 
-// WrittenAt returns s as read from a node that was last written at mtime: no time is left out. Every
-// reader of a spec calls it first, and then With.
+// WrittenAt returns s as read from a node that was last written at mtime: no time is left out.
+// Every reader of a spec calls it first, and then With.
 func (s Spec) WrittenAt(mtime time.Time) Spec {
 	written := mtime.UnixMilli()
 	if s.Since == 0 {
@@ -185,7 +187,8 @@ func (s Spec) WrittenAt(mtime time.Time) Spec {
 	return s
 }
 
-// With returns s with the job's switch, as it was read: a job that was opened since it was done is not.
+// With returns s with the job's switch, as it was read: a job that was opened since it was done is
+// not.
 func (s Spec) With(of Switch) Spec {
 	if s.Switch = of; s.Done != nil && s.Done.Opened != of.Opened {
 		s.Done = nil
@@ -193,9 +196,9 @@ func (s Spec) With(of Switch) Spec {
 	return s
 }
 
-// Over returns s as it replaces old: unknown fields and a pause stay; a different schedule takes effect when
-// the node is written, by ZooKeeper's clock, whatever the clock of the writer says;
-// a different sharding as described at Layout.
+// Over returns s as it replaces old: unknown fields and a pause stay; a different schedule takes
+// effect when the node is written, by ZooKeeper's clock, whatever the clock of the writer says; a
+// different sharding as described at Layout.
 func (s Spec) Over(old Spec) Spec {
 	s.unknown, s.Switch, s.Layout = old.unknown, old.Switch, s.layoutOver(old)
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
@@ -210,8 +213,8 @@ func (s Spec) Over(old Spec) Spec {
 	return s
 }
 
-// bounded is f with at most MaxFormer schedules. The ticks of those that are dropped are counted by the
-// oldest one that stays.
+// bounded is f with at most MaxFormer schedules. The ticks of those that are dropped are counted by
+// the oldest one that stays.
 func (f *Former) bounded() *Former {
 	kept := *f
 	last := &kept
@@ -267,8 +270,8 @@ func (s Spec) encodeJSON() []byte {
 	return append(out, '}')
 }
 
-// CheckSize returns an *invalid.FieldError if the record of s is too long to be written, as it is or as it
-// will be after resharding.
+// CheckSize returns an *invalid.FieldError if the record of s is too long to be written, as it is
+// or as it will be after resharding.
 func (s Spec) CheckSize() error {
 	if err := s.Job.CheckSize(len(s.Encode())); err != nil || !s.Resizing() {
 		return err

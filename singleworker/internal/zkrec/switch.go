@@ -8,10 +8,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Switch is the data of a job's register node. It has everything that operators do with a job without
-// changing the job itself. It is not part of the spec because a node has one access list: who may pause
-// a job need not be able to have it run something else. Claims check its version as they check the
-// spec's.
+// Switch is the data of a job's register node. It has everything that operators do with a job
+// without changing the job itself. It is not part of the spec because a node has one access list:
+// who may pause a job need not be able to have it run something else. Claims check its version as
+// they check the spec's.
 type Switch struct {
 	Schema int    `json:"schema"`
 	Paused *Pause `json:"paused,omitempty"`
@@ -47,7 +47,8 @@ func ParseSwitch(data []byte) (w Switch, err error) {
 	return w, nil
 }
 
-// WrittenAt returns w as read from a node that was last written at mtime: no time is left out. Every reader calls it first.
+// WrittenAt returns w as read from a node that was last written at mtime: no time is left out.
+// Every reader calls it first.
 func (w Switch) WrittenAt(mtime time.Time) Switch {
 	if w.Paused == nil {
 		return w
@@ -81,8 +82,8 @@ func (w Switch) check() error {
 	return nil
 }
 
-// Pause is the last pause of a job, in force or over. Ticks from Since until Until
-// are not run, except by the policy Missed. Times that depend on when the node is written are left to
+// Pause is the last pause of a job, in force or over. Ticks from Since until Until are not run,
+// except by the policy Missed. Times that depend on when the node is written are left to
 // Switch.WrittenAt, so that the clock of the operator does not matter.
 type Pause struct {
 	Since  int64    `json:"since,omitempty"` // Unix milliseconds; 0 means when the node was last written

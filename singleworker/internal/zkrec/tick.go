@@ -58,17 +58,18 @@ type Run struct {
 	State    string `json:"state"`
 	Ended    int64  `json:"ended,omitempty"`
 	Error    string `json:"error,omitempty"` // at most MaxErrorBytes
-	// TakenFrom is the former owner, from which the slot was taken for this run because it had not claimed it in
-	// time.
+	// TakenFrom is the former owner, from which the slot was taken for this run because it had not
+	// claimed it in time.
 	TakenFrom string `json:"taken_from,omitempty"`
-	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had as many in
-	// progress as it may.
+	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had
+	// as many in progress as it may.
 	Delayed int64 `json:"delayed,omitempty"`
-	// Passed is when BeforeTick had returned nil for the tick, in a job that has such a function. It is written to the
-	// first shard's record as soon as that has happened, and by the others with their claims.
+	// Passed is when BeforeTick had returned nil for the tick, in a job that has such a function. It
+	// is written to the first shard's record as soon as that has happened, and by the others with
+	// their claims.
 	Passed int64 `json:"passed,omitempty"`
-	// NotBegun says that an interrupted run was claimed, and that its handler was certainly not called: the next run
-	// of its tick is the same attempt.
+	// NotBegun says that an interrupted run was claimed, and that its handler was certainly not
+	// called: the next run of its tick is the same attempt.
 	NotBegun bool `json:"not_begun,omitempty"`
 	// Always says that the job always ran when the run began.
 	Always bool `json:"always,omitempty"`
@@ -100,8 +101,8 @@ type Tick struct {
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
-	// History is where the slot's history was when this record was written, in the same transaction. Each write of the history
-	// writes this record, too, so a reader that watches it hears of both.
+	// History is where the slot's history was when this record was written, in the same transaction.
+	// Each write of the history writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
 
 	lasting unknown // they are of the slot, the others of the run
@@ -174,8 +175,8 @@ func (t Tick) Normal() Tick {
 	return t
 }
 
-// Encode returns the node's data. It leaves out what mostly is the same: that the Watermark is the tick of the run, and that this is the
-// first attempt.
+// Encode returns the node's data. It leaves out what mostly is the same: that the Watermark is the
+// tick of the run, and that this is the first attempt.
 func (t Tick) Encode() []byte {
 	t = t.Normal()
 	if t.Manual == "" && t.Watermark == t.Tick {
@@ -197,10 +198,11 @@ func CutError(text string) string {
 	return text
 }
 
-// ParseTick reads a tick node that was last written at the given time of ZooKeeper's clock. A record
-// without a watermark, such as an empty one, accounts for the ticks up to then: the node of a job that
-// never ran was written together with the job, and if it was written later, someone has emptied it, so
-// it is unknown which earlier ticks were run. The zero time leaves the watermark at 0.
+// ParseTick reads a tick node that was last written at the given time of ZooKeeper's clock. A
+// record without a watermark, such as an empty one, accounts for the ticks up to then: the node of
+// a job that never ran was written together with the job, and if it was written later, someone has
+// emptied it, so it is unknown which earlier ticks were run. The zero time leaves the watermark at
+// 0.
 func ParseTick(data []byte, written time.Time) (Tick, error) {
 	var t Tick
 	if len(bytes.TrimSpace(data)) == 0 {

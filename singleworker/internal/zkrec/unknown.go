@@ -11,11 +11,13 @@ import (
 	"sync"
 )
 
-// unknown are the members of a JSON object that this version does not know, `"name":value`, in the order of their names; mostly "". Every
-// record that is read and written back keeps them, at every level. As a string they leave records comparable.
+// unknown are the members of a JSON object that this version does not know, `"name":value`, in the
+// order of their names; mostly "". Every record that is read and written back keeps them, at every
+// level. As a string they leave records comparable.
 type unknown string
 
-// lastingPrefix begins the names of members that outlive what the rest of a record is about, see the package's documentation.
+// lastingPrefix begins the names of members that outlive what the rest of a record is about, see
+// the package's documentation.
 const lastingPrefix = "slot_"
 
 // decode reads an object into a struct, and returns the members that are no fields of it.
@@ -117,7 +119,8 @@ func jsonNames(record reflect.Type) (all names) {
 	return all
 }
 
-// haveAll reports whether all members of an object, which is valid JSON, have these names in their usual spelling.
+// haveAll reports whether all members of an object, which is valid JSON, have these names in their
+// usual spelling.
 func (n names) haveAll(object []byte) bool {
 	depth, last := 0, object[:0] // the last string
 	for i := 0; i < len(object); i++ {

@@ -15,7 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// rewrites are the records that are read and written back, by the kind that the golden file gives them.
+// rewrites are the records that are read and written back, by the kind that the golden file gives
+// them.
 var rewrites = map[string]func([]byte) ([]byte, error){
 	"spec": func(data []byte) ([]byte, error) {
 		spec, err := parseSpec(data)
@@ -76,7 +77,8 @@ func decoded(t *testing.T, data []byte) (value any) {
 	return value
 }
 
-// Whatever a newer version adds, at any level of a record, is still there after the record was read and written.
+// Whatever a newer version adds, at any level of a record, is still there after the record was read
+// and written.
 func TestUnknownFieldsSurviveARewrite(t *testing.T) {
 	t.Parallel()
 	lines, err := os.ReadFile(filepath.Join("testdata", "records.golden"))
@@ -142,7 +144,8 @@ func TestRecordsWithUnknownFieldsAreCompared(t *testing.T) {
 	}
 }
 
-// What is not known of a run goes where the run goes, and not to the next one; what is of the slot stays.
+// What is not known of a run goes where the run goes, and not to the next one; what is of the slot
+// stays.
 func TestUnknownFieldsOfARun(t *testing.T) {
 	t.Parallel()
 	const newer = `{"schema":1,"tick":7,"run_id":"r1","state":"interrupted","next_attempt":"rerun","mood":"bad","slot_load":3}`
@@ -168,8 +171,8 @@ func TestUnknownFieldsOfARun(t *testing.T) {
 	}
 }
 
-// An entry has what is not known of its run, unless a page uses the name for something else. A late result, and ticks that
-// join a row, leave it.
+// An entry has what is not known of its run, unless a page uses the name for something else. A late
+// result, and ticks that join a row, leave it.
 func TestUnknownFieldsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	tick, err := parseTick([]byte(`{"schema":1,"tick":7,"run_id":"r1","state":"lost","mood":"bad","reason":7,"T":8,"slot_load":3}`))
@@ -201,7 +204,8 @@ func TestUnknownFieldsOfAnEntry(t *testing.T) {
 	}
 }
 
-// A page has what is not known of it until its node is used for other entries; what is of the slot stays.
+// A page has what is not known of it until its node is used for other entries; what is of the slot
+// stays.
 func TestUnknownFieldsOfAPage(t *testing.T) {
 	t.Parallel()
 	const keep = zkrec.HistoryPages - 1 // one on a page

@@ -14,7 +14,8 @@ const maxVersion = 100
 // version is a version of a program: numbers, a pre-release, build data.
 var version = regexp.MustCompile(`^v?(\d{1,18}(?:\.\d{1,18})*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$`)
 
-// CheckVersion refuses a version of a program that CompareVersions could not compare. Empty means that it is unknown.
+// CheckVersion refuses a version of a program that CompareVersions could not compare. Empty means
+// that it is unknown.
 func CheckVersion(v string) error {
 	if v != "" && (len(v) > maxVersion || !version.MatchString(v)) {
 		return errors.New(`want numbers such as "1.4.0", "v2" or "20261122.3", perhaps with "-rc.1" or "+build": a version is compared with others`)
@@ -22,9 +23,9 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// CompareVersions returns whether a comes before b (negative), or after it, in the order of semantic versioning, with
-// any number of numbers: a missing one is 0, a pre-release comes before its release, and build data do not count. ok
-// is false if one of them is no version, or empty.
+// CompareVersions returns whether a comes before b (negative), or after it, in the order of
+// semantic versioning, with any number of numbers: a missing one is 0, a pre-release comes before
+// its release, and build data do not count. ok is false if one of them is no version, or empty.
 func CompareVersions(a, b string) (order int, ok bool) {
 	x, y := version.FindStringSubmatch(a), version.FindStringSubmatch(b)
 	if x == nil || y == nil {
@@ -62,7 +63,8 @@ func compareParts(a, b, missing string) int {
 	return 0
 }
 
-// comparePart compares numbers by value and before any text, and text by its bytes. No part comes before any other.
+// comparePart compares numbers by value and before any text, and text by its bytes. No part comes
+// before any other.
 func comparePart(p, q string) int {
 	m, numeric := number(p)
 	n, too := number(q)

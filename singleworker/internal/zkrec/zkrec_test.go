@@ -102,7 +102,8 @@ func TestUnknownFieldsOfASpecAreKept(t *testing.T) {
 	}
 }
 
-// A spec keeps the schedules that it had, the latest first, and of more than MaxFormer the time of all.
+// A spec keeps the schedules that it had, the latest first, and of more than MaxFormer the time of
+// all.
 func TestFormerSchedulesAreBounded(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Job: job.Job{Schedule: "@every 1s"}, Since: 1}
@@ -121,7 +122,8 @@ func TestFormerSchedulesAreBounded(t *testing.T) {
 	}
 }
 
-// Times that a writer leaves out are those of ZooKeeper's clock, and stay so when the node is written again.
+// Times that a writer leaves out are those of ZooKeeper's clock, and stay so when the node is
+// written again.
 func TestWrittenAt(t *testing.T) {
 	t.Parallel()
 	const minute = zkrec.Duration(time.Minute)
@@ -155,9 +157,9 @@ func TestWrittenAt(t *testing.T) {
 	}
 }
 
-// The JSON package of the standard library reads "Schedule" as "schedule", so a
-// manually written one is not an unknown field: if kept, it would undo every later change.
-// A job is done with one schedule: under the next one it is not, whichever version has written that.
+// The JSON package of the standard library reads "Schedule" as "schedule", so a manually written
+// one is not an unknown field: if kept, it would undo every later change. A job is done with one
+// schedule: under the next one it is not, whichever version has written that.
 func TestDone(t *testing.T) {
 	t.Parallel()
 	written := time.UnixMilli(5000)

@@ -24,7 +24,8 @@ type Options struct {
 	Interval time.Duration
 	// Timeout limits a reading; it should be shorter than the scrape's. Default 8 s.
 	Timeout time.Duration
-	// MaxJobs is how many jobs have series: the first ones in alphabetical order. Default 10,000; negative: none.
+	// MaxJobs is how many jobs have series: the first ones in alphabetical order. Default 10,000;
+	// negative: none.
 	MaxJobs int
 }
 
@@ -35,7 +36,8 @@ const (
 	DefaultMaxJobs  = 10_000
 )
 
-// Collector reads a group when it is scraped. It is a prometheus.Collector, safe for concurrent use.
+// Collector reads a group when it is scraped. It is a prometheus.Collector, safe for concurrent
+// use.
 type Collector struct {
 	cfg  admin.Config
 	opts Options
@@ -63,8 +65,8 @@ type reading struct {
 	err       error
 }
 
-// NewCollector returns a Collector of the group. It connects when it is first scraped. An invalid field of cfg is reported as
-// an *invalid.FieldError. The caller must Close it.
+// NewCollector returns a Collector of the group. It connects when it is first scraped. An invalid
+// field of cfg is reported as an *invalid.FieldError. The caller must Close it.
 func NewCollector(cfg admin.Config, opts Options) (*Collector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -173,7 +175,8 @@ func (c *Collector) remember() {
 	}
 }
 
-// slotsOf lists the slots of a job without what instances that are gone have left of one that runs on every instance.
+// slotsOf lists the slots of a job without what instances that are gone have left of one that runs
+// on every instance.
 func slotsOf(j admin.JobStatus) []admin.JobStatus {
 	return slices.DeleteFunc(slices.Clone(words.Slots(j)), func(slot admin.JobStatus) bool {
 		return slot.State == admin.StateUnowned && slot.Reason.Code == reason.Absent
@@ -187,7 +190,8 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// lastSuccess is when every slot of a job has succeeded since, as far as the records tell; zero if they do not tell that of each.
+// lastSuccess is when every slot of a job has succeeded since, as far as the records tell; zero if
+// they do not tell that of each.
 func lastSuccess(j admin.JobStatus) (oldest time.Time) {
 	for i, slot := range slotsOf(j) {
 		var at time.Time

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Every yields the times after a time and up to another one that are multiples of a period, counted from
-// the Unix epoch.
+// Every yields the times after a time and up to another one that are multiples of a period, counted
+// from the Unix epoch.
 func Every(period time.Duration, after, until time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		since := time.Duration(after.UnixNano())
@@ -52,7 +52,8 @@ func (f *Fate) Add(attempt int, notBegun bool) {
 	}
 }
 
-// Check returns an error unless the tick has one outcome: one row, or runs with increasing attempts.
+// Check returns an error unless the tick has one outcome: one row, or runs with increasing
+// attempts.
 func (f Fate) Check() error {
 	switch ran := len(f.Attempts) > 0 || f.NotBegun > 0 || f.Open; {
 	case f.Rows == 0 && !ran:
@@ -78,9 +79,9 @@ type Entry struct {
 	NotBegun bool
 }
 
-// Account checks a history in the order in which it was written. It returns an error unless each tick,
-// from the first to the last of which the history speaks, is accounted for as [Fate.Check] wants,
-// and each row has as many ticks as it says. Ticks are a period apart.
+// Account checks a history in the order in which it was written. It returns an error unless each
+// tick, from the first to the last of which the history speaks, is accounted for as [Fate.Check]
+// wants, and each row has as many ticks as it says. Ticks are a period apart.
 func Account(history []Entry, period time.Duration) error {
 	fates := make(map[time.Time]*Fate)
 	of := func(tick time.Time) *Fate {

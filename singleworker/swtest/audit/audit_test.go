@@ -37,7 +37,8 @@ func of(job string, r audit.Run) audit.Run {
 	return r
 }
 
-// TestRuns gives false evidence, which must be found, and true evidence, in which nothing may be found.
+// TestRuns gives false evidence, which must be found, and true evidence, in which nothing may be
+// found.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	type rules = []audit.Rule

@@ -69,8 +69,8 @@ func clock(t time.Time) string {
 	return t.UTC().Format("15:04:05.000")
 }
 
-// Runs checks the runs of any number of jobs, in any order, and returns the findings in the order of
-// the runs' starts. Runs that start at the same time are taken in the order given.
+// Runs checks the runs of any number of jobs, in any order, and returns the findings in the order
+// of the runs' starts. Runs that start at the same time are taken in the order given.
 func Runs(runs []Run) []Finding {
 	byStart := slices.Clone(runs)
 	slices.SortStableFunc(byStart, func(a, b Run) int { return a.Start.Compare(b.Start) })

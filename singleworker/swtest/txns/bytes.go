@@ -19,10 +19,11 @@ const (
 	kindOthers   = "others" // nodes of other groups
 )
 
-// Bytes returns how many bytes of transactions a server has logged from a time until before another, by kind. A node's kind is
-// where it stands in the group: "tick" is each job's, "alive/*" what is below each job's alive, "job" a job's own node,
-// "_instances" what is below the node of that name. What belongs to a whole transaction is shared by its operations
-// as their sizes are. The server may run: all that it has acknowledged is there.
+// Bytes returns how many bytes of transactions a server has logged from a time until before
+// another, by kind. A node's kind is where it stands in the group: "tick" is each job's, "alive/*"
+// what is below each job's alive, "job" a job's own node, "_instances" what is below the node of
+// that name. What belongs to a whole transaction is shared by its operations as their sizes are.
+// The server may run: all that it has acknowledged is there.
 func Bytes(group, dir string, from, to time.Time) (map[string]int, error) {
 	files, err := txnlog.List(dir)
 	if err != nil {

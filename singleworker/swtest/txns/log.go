@@ -20,14 +20,16 @@ type Log struct {
 	Last       map[Life]bool
 	Counts     Counts
 	Violations []Violation
-	// Losses are the transactions that ZooKeeper has lost, although clients may have been told of them: a later one shows
-	// that the leader worked without them. What follows is judged by the records that it worked with.
+	// Losses are the transactions that ZooKeeper has lost, although clients may have been told of
+	// them: a later one shows that the leader worked without them. What follows is judged by the
+	// records that it worked with.
 	Losses []Loss
 	// Dropped counts the transactions that a server had logged and that were never committed.
 	Dropped int
 	// Restores are the times at which the servers' data was replaced, in their order.
 	Restores []Restore
-	// Times are what the servers logged up to each of them, and in the end, if there are any: each as if nothing had come afterwards.
+	// Times are what the servers logged up to each of them, and in the end, if there are any: each as
+	// if nothing had come afterwards.
 	Times []*Log
 
 	order []int64          // zxids of the transactions
@@ -35,8 +37,8 @@ type Log struct {
 	end   time.Time        // of the last transaction
 }
 
-// Life is a slot from its creation to its deletion: a job that is canceled and submitted has a new one, and so has
-// a shard that was removed and comes back.
+// Life is a slot from its creation to its deletion: a job that is canceled and submitted has a new
+// one, and so has a shard that was removed and comes back.
 type Life struct {
 	Slot string
 	Born int64 // zxid
@@ -55,12 +57,13 @@ type Claim struct {
 	Run     string
 	SID     string
 	State   string // of its result, as on record in the end; empty if it has no result
-	// NotBegun says that the result says that the handler was certainly not called: another claim is the same attempt.
+	// NotBegun says that the result says that the handler was certainly not called: another claim is
+	// the same attempt.
 	NotBegun bool
 	// Ended is when its first result was recorded; zero if it has none.
 	Ended time.Time
-	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows that it has lost the claim,
-	// what became of it, or the ownership; 0 if none does.
+	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows
+	// that it has lost the claim, what became of it, or the ownership; 0 if none does.
 	Lost   bool
 	GoneAt int64
 
@@ -151,7 +154,8 @@ func (s *scribe) violated(v ledger.Violation) {
 	s.Violations = append(s.Violations, Violation{string(v.Rule), v.Txn.Time, v.Slot, v.String()})
 }
 
-// apply takes in the next transaction. It returns the zxid of one that was set aside and that this one shows to be there, or 0.
+// apply takes in the next transaction. It returns the zxid of one that was set aside and that this
+// one shows to be there, or 0.
 func (s *scribe) apply(txn *txnlog.Txn) (back int64) {
 	s.zxid, s.end = txn.Zxid, txn.Time
 	s.order, s.sums[txn.Zxid] = append(s.order, txn.Zxid), sumOf(txn)

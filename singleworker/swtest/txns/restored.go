@@ -15,14 +15,17 @@ type Restore struct {
 	Lost    int       // transactions
 }
 
-// restoreShift is where the number of restores before a transaction stands in the zxids of a joined log.
+// restoreShift is where the number of restores before a transaction stands in the zxids of a joined
+// log.
 const restoreShift = 48
 
-// ReadRestored reads the logs of a group whose servers were given older data, or none, and ran on from there. Each of times is the
-// directories of all servers, as Read takes them, as they were when the data was replaced, and in the end.
+// ReadRestored reads the logs of a group whose servers were given older data, or none, and ran on
+// from there. Each of times is the directories of all servers, as Read takes them, as they were
+// when the data was replaced, and in the end.
 //
-// What was lost counts as lost: claims are marked, and rows are left out. Zxids may have been used again: those in the result have the number of
-// restores before them in their highest 16 bits. Counts are those of the transactions that the servers have in the end.
+// What was lost counts as lost: claims are marked, and rows are left out. Zxids may have been used
+// again: those in the result have the number of restores before them in their highest 16 bits.
+// Counts are those of the transactions that the servers have in the end.
 func ReadRestored(group string, times ...[]string) (*Log, error) {
 	var joined *Log
 	for k, dirs := range times {
@@ -90,7 +93,8 @@ func (l *Log) follow(before *Log) {
 	l.Dropped += before.Dropped
 }
 
-// common finds the last transaction up to which two logs are the same, and counts those of the former one after it.
+// common finds the last transaction up to which two logs are the same, and counts those of the
+// former one after it.
 func (l *Log) common(before *Log) (through int64, lost int) {
 	differ := len(before.order)
 	for k, zxid := range before.order {
@@ -112,5 +116,6 @@ func (l *Log) followOwners(before *Log) {
 	}
 }
 
-// Restore is the number of the restore with which the claim, what became of it, or the ownership was lost, counted from 1; 0 if it was not lost with data.
+// Restore is the number of the restore with which the claim, what became of it, or the ownership
+// was lost, counted from 1; 0 if it was not lost with data.
 func (c *Claim) Restore() int { return int(c.GoneAt >> restoreShift) }

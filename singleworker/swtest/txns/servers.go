@@ -10,12 +10,12 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 )
 
-// Read reads the logs of a group from the directories of all servers of an ensemble, which are to begin with its
-// first transaction, and to end when all servers had the last one. It returns an error if transactions are
-// missing from all logs, or differ between them.
+// Read reads the logs of a group from the directories of all servers of an ensemble, which are to
+// begin with its first transaction, and to end when all servers had the last one. It returns an
+// error if transactions are missing from all logs, or differ between them.
 //
-// No server's log need be complete, because a server that was away may be sent a snapshot. Then it also
-// keeps what it logged last, even if that was never committed.
+// No server's log need be complete, because a server that was away may be sent a snapshot. Then it
+// also keeps what it logged last, even if that was never committed.
 func Read(group string, dirs ...string) (*Log, error) {
 	var digests []digest
 	for _, dir := range dirs {
@@ -36,7 +36,8 @@ func Read(group string, dirs ...string) (*Log, error) {
 	return log, nil
 }
 
-// judge reads the transactions, as often as it takes to know which of those that were not committed came back.
+// judge reads the transactions, as often as it takes to know which of those that were not committed
+// came back.
 func judge(group string, committed map[int64]bool, all func(visit func(*txnlog.Txn)) error) (*Log, error) {
 	var back []Loss
 	for {
@@ -53,8 +54,8 @@ func judge(group string, committed map[int64]bool, all func(visit func(*txnlog.T
 	}
 }
 
-// read reads the transactions that were committed, or came back. It stops at one that shows that others came back, too, and
-// returns those.
+// read reads the transactions that were committed, or came back. It stops at one that shows that
+// others came back, too, and returns those.
 func (s *scribe) read(all func(visit func(*txnlog.Txn)) error, committed map[int64]bool, back []Loss) (more *Loss, err error) {
 	for _, loss := range back {
 		s.past.CameBack(loss)
@@ -90,10 +91,12 @@ func (s *scribe) read(all func(visit func(*txnlog.Txn)) error, committed map[int
 type digest struct {
 	dir  string
 	sums map[int64]uint64 // by zxid
-	// before is the transaction before; it lacks those before which others are missing. It is 0 if the log begins there.
+	// before is the transaction before; it lacks those before which others are missing. It is 0 if the
+	// log begins there.
 	before map[int64]int64
 	last   int64
-	// snapshots are the last transactions in them. One that is not in the log came from another server.
+	// snapshots are the last transactions in them. One that is not in the log came from another
+	// server.
 	snapshots []int64
 }
 
@@ -142,11 +145,13 @@ func sumOf(txn *txnlog.Txn) uint64 {
 	return sum.Sum64()
 }
 
-// chain finds the transactions that were committed: those that are part of what the servers have in the end, from the last one
-// that most of them have back to the first, and those that most servers had logged.
+// chain finds the transactions that were committed: those that are part of what the servers have in
+// the end, from the last one that most of them have back to the first, and those that most servers
+// had logged.
 //
-// Before each transaction comes what a log without a gap there says. If two logs differ, the later transactions of one of
-// them were taken back: it has kept them in its log, as servers sometimes do, and the other one has not.
+// Before each transaction comes what a log without a gap there says. If two logs differ, the later
+// transactions of one of them were taken back: it has kept them in its log, as servers sometimes
+// do, and the other one has not.
 func chain(logs []digest) (committed map[int64]bool, err error) {
 	holders := make(map[int64]int)
 	for _, log := range logs {

@@ -55,7 +55,8 @@ func (w *writer) join(session int64, sid string) []byte {
 	return zkrec.Owner{SID: sid, Incarnation: sid + "!"}.Encode()
 }
 
-// A job is claimed by its owner, and by the next one when that session has ended; then it is canceled.
+// A job is claimed by its owner, and by the next one when that session has ended; then it is
+// canceled.
 func TestScribe(t *testing.T) {
 	t.Parallel()
 	w := &writer{scribe: newScribe("g")}
@@ -138,8 +139,8 @@ func TestScribeReportsViolations(t *testing.T) {
 	}
 }
 
-// lostClaim is a job that a owns and has claimed the first two ticks of, the second one in a transaction that the next leader
-// does not have: it returns the record of the first claim.
+// lostClaim is a job that a owns and has claimed the first two ticks of, the second one in a
+// transaction that the next leader does not have: it returns the record of the first claim.
 func lostClaim() (w *writer, first zkrec.Tick) {
 	w = &writer{scribe: newScribe("g")}
 	a := w.join(1, "a")
@@ -234,8 +235,8 @@ func TestCameBack(t *testing.T) {
 	}
 }
 
-// What servers have lost with their data is lost, and what they had before and have still is not: of two claims, the second one's result and
-// then the second one.
+// What servers have lost with their data is lost, and what they had before and have still is not:
+// of two claims, the second one's result and then the second one.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	w, first := lostClaim()
@@ -303,7 +304,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// What was committed is found in logs of which none is complete, and which have what was never committed.
+// What was committed is found in logs of which none is complete, and which have what was never
+// committed.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32 // the first zxid of the next leader is one more

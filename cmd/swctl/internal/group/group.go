@@ -177,7 +177,8 @@ func unavailable(set cmdline.Settings, err error) string {
 	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
 }
 
-// flags are those of the options of package admin, by the field in an *invalid.FieldError that is not of a job.
+// flags are those of the options of package admin, by the field in an *invalid.FieldError that is
+// not of a job.
 var flags = map[string]string{
 	"Servers": cmdline.FlagZK, "ServerType": cmdline.FlagServerType, "Auth": cmdline.FlagAuthFile,
 	"Until": "until", "Missed": "missed", "By": "by", "Reason": "reason",

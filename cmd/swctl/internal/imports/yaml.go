@@ -98,8 +98,8 @@ func (v *yamlValue) scalar() (string, error) {
 	return text, nil
 }
 
-// folded joins the lines of a scalar: a line break is a blank, empty lines are line breaks, and a backslash may
-// escape the end of a line.
+// folded joins the lines of a scalar: a line break is a blank, empty lines are line breaks, and a
+// backslash may escape the end of a line.
 func folded(first string, below []string, escapes bool) string {
 	parts := []string{first}
 	for _, line := range below {

@@ -46,12 +46,12 @@ func matches(id, pattern wire.ID) bool {
 	return false
 }
 
-// maxACL limits an ACL: each request to its node compares the entries with the client's identities while all
-// other clients wait. ZooKeeper has no such limit.
+// maxACL limits an ACL: each request to its node compares the entries with the client's identities
+// while all other clients wait. ZooKeeper has no such limit.
 const maxACL = 10_000
 
-// fixACL checks the ACL of a create or setACL, drops duplicates, and replaces "auth" by the client's
-// identities.
+// fixACL checks the ACL of a create or setACL, drops duplicates, and replaces "auth" by the
+// client's identities.
 func fixACL(acl []wire.ACL, ids []wire.ID) ([]wire.ACL, wire.Code) {
 	var fixed []wire.ACL
 	seen := make(map[wire.ACL]bool, len(acl))

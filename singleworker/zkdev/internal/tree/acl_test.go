@@ -10,8 +10,8 @@ import (
 
 func digest(user string) wire.ID { return wire.ID{Scheme: "digest", ID: user + ":secret"} }
 
-// TestPermissions: which permission of which node each operation asks for. Nobody but a client with that one
-// permission may do it.
+// TestPermissions: which permission of which node each operation asks for. Nobody but a client with
+// that one permission may do it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	sequential := create("/p/n", wire.FlagSequential)

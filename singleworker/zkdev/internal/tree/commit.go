@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// commit applies a prepared operation at the current zxid. It returns its result in the form used in a
-// multi.
+// commit applies a prepared operation at the current zxid. It returns its result in the form used
+// in a multi.
 func (s *State) commit(out *Output, now time.Time, session int64, c change) wire.Result {
 	txn := Txn{
 		Zxid: s.last, Time: now, Session: session, Op: c.op,

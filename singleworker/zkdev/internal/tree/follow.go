@@ -6,7 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// Clone returns a copy of the state, without watches. The data of nodes, which is never changed in place, is shared.
+// Clone returns a copy of the state, without watches. The data of nodes, which is never changed in
+// place, is shared.
 func (s *State) Clone() *State {
 	c := *s
 	c.nodes = make(map[string]*node, len(s.nodes))
@@ -38,8 +39,8 @@ func (s *State) Succeed(other *State) {
 // SkipSessions has session ids begin after those of another state.
 func (s *State) SkipSessions(other *State) { s.nextSession = other.nextSession }
 
-// Follow applies a transaction of the state that s is a copy of. Transactions must come in order. s must not be written to
-// otherwise.
+// Follow applies a transaction of the state that s is a copy of. Transactions must come in order. s
+// must not be written to otherwise.
 func (s *State) Follow(txn *Txn) (out Output) {
 	s.last = txn.Zxid
 	if txn.Code != wire.OK {

@@ -5,9 +5,9 @@ import (
 	"unicode/utf16"
 )
 
-// A javaSet lists its elements in the order of Java's HashSet. ZooKeeper lists children and deletes the
-// ephemeral nodes of a session in that order, and a client that forgets to sort should fail here rather
-// than in production. The zero value is an empty set.
+// A javaSet lists its elements in the order of Java's HashSet. ZooKeeper lists children and deletes
+// the ephemeral nodes of a session in that order, and a client that forgets to sort should fail
+// here rather than in production. The zero value is an empty set.
 type javaSet[K comparable] struct {
 	places  map[K]place
 	next    int
@@ -63,8 +63,8 @@ func (s *javaSet[K]) list() []K {
 	return s.listed
 }
 
-// cloned returns the elements in the order of a clone of the HashSet, whose table is only as large as
-// its elements require.
+// cloned returns the elements in the order of a clone of the HashSet, whose table is only as large
+// as its elements require.
 func (s *javaSet[K]) cloned() []K {
 	buckets := 1
 	for buckets < len(s.places)*4/3+1 {

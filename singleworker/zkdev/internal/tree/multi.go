@@ -41,8 +41,8 @@ func (s *State) multi(out *Output, now time.Time, client Client, r *wire.Request
 	return Reply{Body: results}
 }
 
-// multiOp returns an operation as ZooKeeper interprets it inside a multi, where the flags of a create
-// determine its type. It returns false for operations that make ZooKeeper fail.
+// multiOp returns an operation as ZooKeeper interprets it inside a multi, where the flags of a
+// create determine its type. It returns false for operations that make ZooKeeper fail.
 func multiOp(op wire.Request) (wire.Request, bool) {
 	switch op.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:

@@ -32,8 +32,8 @@ func (n *node) stat() wire.Stat {
 	}
 }
 
-// split returns a path's parent and its last element. The path must contain a slash. The parent of a
-// top-level node is "".
+// split returns a path's parent and its last element. The path must contain a slash. The parent of
+// a top-level node is "".
 func split(path string) (parent, child string) {
 	slash := strings.LastIndexByte(path, '/')
 	return path[:slash], path[slash+1:]

@@ -6,7 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// read handles a request that changes nothing but watches. It returns false for any other operation.
+// read handles a request that changes nothing but watches. It returns false for any other
+// operation.
 func (s *State) read(out *Output, reply *Reply, client Client, r *wire.Request) bool {
 	known := true
 	if r.Malformed || r.Null {

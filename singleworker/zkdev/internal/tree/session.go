@@ -30,8 +30,8 @@ func firstSession(now time.Time) int64 {
 	return int64(uint64(now.UnixMilli()) << 24 >> 8)
 }
 
-// bucket returns when a session ends whose client was heard from now: after its timeout, rounded up to
-// the next tick. If the timeout ends exactly on a tick, it is one tick more.
+// bucket returns when a session ends whose client was heard from now: after its timeout, rounded up
+// to the next tick. If the timeout ends exactly on a tick, it is one tick more.
 func (s *State) bucket(now time.Time, timeout time.Duration) time.Duration {
 	ticks := int64((now.Sub(s.epoch)+timeout)/s.tick) + 1
 	return time.Duration(ticks) * s.tick
@@ -123,9 +123,9 @@ func (s *State) Sessions() []SessionInfo {
 // HasSession reports whether a session is alive.
 func (s *State) HasSession(id int64) bool { return s.sessions[id] != nil }
 
-// Password returns a session's password: the first bytes of java.util.Random, seeded with the session
-// id and a constant from ZooKeeper's source. Sessions of a development server need no protection, and
-// tests that rely on ZooKeeper's rule work here, too.
+// Password returns a session's password: the first bytes of java.util.Random, seeded with the
+// session id and a constant from ZooKeeper's source. Sessions of a development server need no
+// protection, and tests that rely on ZooKeeper's rule work here, too.
 func Password(id int64) [wire.PasswordLen]byte {
 	const (
 		superSecret = 0xB3415C00 // ZooKeeper's

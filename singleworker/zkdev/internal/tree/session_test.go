@@ -14,8 +14,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// TestExpiry checks when a session expires: after its timeout, rounded up to the next tick, one tick
-// later if it ends exactly on a tick. Times are in ms.
+// TestExpiry checks when a session expires: after its timeout, rounded up to the next tick, one
+// tick later if it ends exactly on a tick. Times are in ms.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// setWatches restores the watches of a reconnected client. Changes since the latest zxid that it has
-// seen fire at once, in the order of its lists.
+// setWatches restores the watches of a reconnected client. Changes since the latest zxid that it
+// has seen fire at once, in the order of its lists.
 func (s *State) setWatches(out *Output, client Client, r *wire.Request) wire.Code {
 	w := &r.Watches
 	if len(w.Persistent) > 0 {
@@ -55,8 +55,8 @@ const (
 	anyWatches   = 3
 )
 
-// changeWatches handles checkWatches and removeWatches. In ZooKeeper, checkWatches checks whether any
-// client watches the path.
+// changeWatches handles checkWatches and removeWatches. In ZooKeeper, checkWatches checks whether
+// any client watches the path.
 func (s *State) changeWatches(client Client, r *wire.Request) wire.Code {
 	if r.Kind < childWatches || r.Kind > anyWatches {
 		return wire.MarshallingError

@@ -57,8 +57,8 @@ type Event struct {
 	acl  []wire.ACL
 }
 
-// VisibleTo reports whether a client with these identities receives the event. A client that may not
-// read the node does not, but still loses its watch.
+// VisibleTo reports whether a client with these identities receives the event. A client that may
+// not read the node does not, but still loses its watch.
 func (e Event) VisibleTo(ids []wire.ID) bool { return allowed(e.acl, wire.PermRead, ids) }
 
 // A Txn is one write that was applied or refused. Each operation of a multi is one, with the same
@@ -122,8 +122,8 @@ func (s *State) begin() {
 	s.last = s.taken
 }
 
-// trigger fires the watches of a table on one path. acl decides who may read the node. Connections in
-// except already have their event and only lose the watch.
+// trigger fires the watches of a table on one path. acl decides who may read the node. Connections
+// in except already have their event and only lose the watch.
 func trigger(out *Output, table *watchTable, t wire.EventType, path string, acl []wire.ACL, except []Conn) []Conn {
 	conns := table.take(path)
 	for _, c := range conns {

@@ -49,8 +49,8 @@ func (d *decoder) int64() int64 {
 	return int64(binary.BigEndian.Uint64(b))
 }
 
-// buffer returns a copy, so that keeping it does not keep the frame. Null is nil; an empty buffer is
-// not.
+// buffer returns a copy, so that keeping it does not keep the frame. Null is nil; an empty buffer
+// is not.
 func (d *decoder) buffer() []byte {
 	n := d.int32()
 	if n == -1 || d.err != nil {

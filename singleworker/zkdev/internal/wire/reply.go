@@ -56,8 +56,8 @@ type (
 	MultiBody []Result
 )
 
-// A Result is the result of one operation of a multi. Its type is OpError if the operation failed or
-// was not applied because another failed.
+// A Result is the result of one operation of a multi. Its type is OpError if the operation failed
+// or was not applied because another failed.
 type Result struct {
 	Op   Op
 	Code Code
@@ -136,8 +136,8 @@ func EventFrame(t EventType, path string) []byte {
 	})
 }
 
-// ConnectFrame returns the frame that answers a connect request. session is 0 if the requested one has
-// ended. Only clients that sent the read-only flag get one.
+// ConnectFrame returns the frame that answers a connect request. session is 0 if the requested one
+// has ended. Only clients that sent the read-only flag get one.
 func ConnectFrame(session int64, timeout int32, password [PasswordLen]byte, readOnlyFlag bool) []byte {
 	return frame(func(b []byte) []byte {
 		b = appendInt64(appendInt32(appendInt32(b, 0), timeout), session)

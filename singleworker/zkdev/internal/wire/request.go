@@ -89,7 +89,8 @@ func DecodeRequest(h Header, record []byte) Request {
 	return r
 }
 
-// decodeSimple reads a record that contains no other records. It treats unknown types as having none.
+// decodeSimple reads a record that contains no other records. It treats unknown types as having
+// none.
 func (r *Request) decodeSimple(d *decoder) {
 	switch r.Op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
@@ -123,8 +124,8 @@ func (r *Request) decodeWatches(d *decoder) {
 	}
 }
 
-// decodeMulti reads operations up to the end marker. They must be all writes or all reads: ZooKeeper
-// refuses a mixture while decoding.
+// decodeMulti reads operations up to the end marker. They must be all writes or all reads:
+// ZooKeeper refuses a mixture while decoding.
 func (r *Request) decodeMulti(d *decoder) {
 	reads := 0
 	for {

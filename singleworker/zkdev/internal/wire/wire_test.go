@@ -170,7 +170,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// size returns how many bytes of text and data a request has. Each invalid UTF-8 byte becomes three.
+// size returns how many bytes of text and data a request has. Each invalid UTF-8 byte becomes
+// three.
 func size(r wire.Request) int {
 	n := len(r.Path) + len(r.Data)
 	for _, acl := range r.ACL {
