@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
@@ -137,7 +138,7 @@ func (c *cluster) compareLog(lines []runlog.Entry) (missing, others []string) {
 		switch {
 		case l.Kind != runlog.Ran:
 			others = append(others, fmt.Sprintf("%s of %s: %s", l.Kind, l.Slot, l.Error))
-		case l.Amended, !ran[l.RunID] && l.State == admin.RunInterrupted:
+		case l.Amended, !ran[l.RunID] && l.State == history.StateInterrupted:
 		case seen[l.RunID], !ran[l.RunID]:
 			others = append(others, fmt.Sprintf("run %s of %s, seen before: %v", l.RunID, l.Slot, seen[l.RunID]))
 		}

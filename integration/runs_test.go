@@ -10,13 +10,14 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // awaitLast waits until the job's last run is in the given state, and returns it.
-func awaitLast(c *cluster, job, state string) (last admin.Run) {
+func awaitLast(c *cluster, job string, state history.State) (last history.Run) {
 	c.t.Helper()
-	c.eventually("last run of "+job+" to be "+state, func() error {
+	c.eventually("last run of "+job+" to be "+string(state), func() error {
 		status := c.get(job)
 		if status.LastRun == nil || status.LastRun.State != state {
 			return fmt.Errorf("it is %+v", status.LastRun)

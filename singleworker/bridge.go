@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/coord"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
@@ -18,6 +19,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // bridge connects the coordinator, which knows ZooKeeper and owners, with the runner, which knows
@@ -131,7 +133,7 @@ func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Req
 
 func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	run := &Run{
-		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt, Token: r.Token,
+		ID: r.RunID, Job: zkrec.JobOfSlot(r.Job), Shard: shardOf(r.Job, spec), Tick: r.Tick, Manual: r.Manual != "", Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Everywhere: spec.Job.Everywhere, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
 		log: sync.OnceValue(func() *slog.Logger {
 			return w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token)
@@ -176,10 +178,10 @@ func (w *bridge) Overdue(slot string, spec *zkrec.Spec, tick time.Time) {
 }
 
 // Completed reports a tick that all shards of a job have finished.
-func (w *bridge) Completed(job string, spec *zkrec.Spec, c ticks.Completion) {
-	result := TickResult{Job: job, Tick: time.UnixMilli(c.Tick)}
-	for i, e := range c.Shards {
-		result.Shards = append(result.Shards, entryOf(job, shardOf(zkrec.ShardSlot(job, i), spec), e))
+func (w *bridge) Completed(job string, c ticks.Completion) {
+	result := TickResult{Job: job, Tick: zkrec.Time(c.Tick)}
+	for _, e := range c.Shards {
+		result.Shards = append(result.Shards, e.Public())
 	}
 	w.hooks.tickComplete(result)
 }
@@ -224,9 +226,9 @@ func (w *bridge) Refused(slot string, err error) { w.counts.refused(zkrec.JobOfS
 
 // Ended reports the end of a run, and logs one that failed.
 func (w *bridge) Ended(r runner.Result) {
-	if r.State == ticks.Refused {
+	if r.State == history.StateRefused {
 		w.cfg.Logger.Info("tick refused", "job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt, "reason", r.Err)
-	} else if r.State != ticks.OK {
+	} else if r.State != history.StateOK {
 		attrs := []any{
 			"job", r.Job, "run_id", r.RunID, "tick", r.Tick, "attempt", r.Attempt, "state", r.State,
 			"duration", r.Ended.Sub(r.Started).String(), "err", r.Err,
@@ -236,7 +238,10 @@ func (w *bridge) Ended(r runner.Result) {
 		}
 		w.cfg.Logger.Error("run failed", attrs...)
 	}
-	result := RunResult{RunInfo: w.infoOf(r.Run), Ended: r.Ended, State: State(r.State), Err: r.Err, Unrecorded: r.Unrecorded}
+	result := RunResult{RunInfo: w.infoOf(r.Run), Err: r.Err, Unrecorded: r.Unrecorded}
+	if r.Err != nil {
+		result.Error = zkrec.CutError(r.Err.Error())
+	}
 	w.counts.ended(result)
 	w.hooks.runEnded(result)
 }
@@ -252,9 +257,11 @@ func (w *bridge) Hung(r runner.Run, usual time.Duration) {
 
 // Recorded reports history entries, and logs ticks that were not run.
 func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
-	job, shard := w.part(slot)
 	for _, record := range entries {
-		e := entryOf(job, shard, record)
+		e := Recorded{Job: zkrec.JobOfSlot(slot), Entry: record.Public()}
+		if _, index, sharded := job.SplitShard(slot); sharded {
+			e.Shard = &index
+		}
 		if e.RunID == "" {
 			w.quiet.notRun(w.cfg.Logger, slot, record)
 			w.counts.notRun(e)
@@ -263,26 +270,7 @@ func (w *bridge) Recorded(slot string, entries []ticks.Entry) {
 	}
 }
 
-func entryOf(job string, shard Shard, e ticks.Entry) Entry {
-	entry := Entry{
-		Job: job, Shard: shard, Tick: time.UnixMilli(e.Tick), To: time.UnixMilli(e.Last()), Count: e.Ticks(),
-		State: State(e.State), Reason: e.Reason, RunID: e.RunID, Manual: e.Manual != "", Attempt: e.Attempt,
-		Error: e.Error, InstanceID: e.SID, Token: e.Token, TakenFrom: e.TakenFrom,
-		Delayed: time.Duration(e.Delayed) * time.Millisecond,
-	}
-	if e.Started != 0 {
-		entry.Started = time.UnixMilli(e.Started)
-	}
-	if e.Ended != 0 {
-		entry.Ended = time.UnixMilli(e.Ended)
-	}
-	return entry
-}
-
 func (w *bridge) infoOf(r runner.Run) RunInfo {
 	job, shard := w.part(r.Job)
-	return RunInfo{
-		ID: r.RunID, Job: job, Shard: shard, Tick: r.Tick, Manual: r.Request != nil, Attempt: r.Attempt,
-		Token: r.Token, Started: r.Started,
-	}
+	return RunInfo{Job: job, Shard: shard, Run: r.Run}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
@@ -65,9 +66,9 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 			},
 		})
 		spec := &zkrec.Spec{Job: job.Job{Name: "daily", Schedule: "@daily", Handler: "stats", Args: map[string]string{"a": "1"}}}
-		claim := runner.Run{
-			Job: "daily", Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
-		}
+		claim := runner.Run{Job: "daily", Run: history.Run{
+			Tick: time.UnixMilli(86_400_000).UTC(), RunID: "r1", Token: 7, Attempt: 1, Started: time.UnixMilli(86_400_005),
+		}}
 		handler := w.handlers.of(spec.Job.HandlerName())
 		if err := handler(t.Context(), w.newRun(claim, spec)); err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestManualRun(t *testing.T) {
 	request := ticks.Request{ID: "q1", Request: zkrec.Request{
 		Kind: zkrec.RequestRun, Args: map[string]string{"b": "3"}, Payload: []byte(`{"n":2}`),
 	}}
-	run := w.newRun(runner.Run{Job: "daily", Request: &request}, spec)
+	run := w.newRun(runner.Run{Job: "daily", Run: history.Run{Manual: "q1"}, Request: &request}, spec)
 	want := map[string]string{"a": "1", "b": "3"}
 	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Job.Args["b"] != "2" {
 		t.Errorf("the handler was given %+v, the job has %+v", run, spec)
@@ -99,20 +100,6 @@ func TestManualRun(t *testing.T) {
 	run = w.newRun(runner.Run{Job: "daily"}, spec)
 	if run.Manual || !maps.Equal(run.Args, spec.Job.Args) || string(run.Payload) != `{"n":1}` {
 		t.Errorf("a scheduled run was given %+v, want the job's arguments", run)
-	}
-}
-
-// The states of hooks are those of the records.
-func TestStatesAreTheSame(t *testing.T) {
-	t.Parallel()
-	records := []string{
-		zkrec.RunOK, zkrec.RunFailed, zkrec.RunTimedOut, zkrec.RunInterrupted, zkrec.RunRefused, zkrec.RunLost, zkrec.TickSkipped, zkrec.TickMissed,
-	}
-	hooks := []string{
-		string(StateOK), string(StateFailed), string(StateTimedOut), string(StateInterrupted), string(StateRefused), string(StateLost), string(StateSkipped), string(StateMissed),
-	}
-	if !slices.Equal(records, hooks) {
-		t.Errorf("records have %q, hooks %q", records, hooks)
 	}
 }
 
@@ -145,31 +132,33 @@ func TestOwnAndDisownCallHooks(t *testing.T) {
 func TestWhatIsLogged(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	claim := runner.Run{Job: "daily", Attempt: 1, Tick: start, RunID: "r1", Started: start}
-	result := func(state string, err error) runner.Result {
-		return runner.Result{Run: claim, Ended: start.Add(time.Second), State: state, Err: err}
+	claim := runner.Run{Job: "daily", Run: history.Run{Attempt: 1, Tick: start, RunID: "r1", Started: start}}
+	result := func(state history.State, err error) runner.Result {
+		ended := claim
+		ended.Ended, ended.State = start.Add(time.Second), state
+		return runner.Result{Run: ended, Err: err}
 	}
 	const about = " job=daily run_id=r1 tick=2026-11-21T08:00:00.000Z attempt=1 state="
 	for what, row := range map[string]struct {
 		happens func(*bridge)
 		want    string
 	}{
-		"success": {func(w *bridge) { w.Ended(result(ticks.OK, nil)) }, ""},
+		"success": {func(w *bridge) { w.Ended(result(history.StateOK, nil)) }, ""},
 		"failure": {
-			func(w *bridge) { w.Ended(result(ticks.Failed, errors.New("boom"))) },
+			func(w *bridge) { w.Ended(result(history.StateFailed, errors.New("boom"))) },
 			`level=ERROR msg="run failed"` + about + "failed duration=1s err=boom",
 		},
 		"panic": {
 			func(w *bridge) {
-				w.Ended(result(ticks.Failed, &task.PanicError{Task: "handler", Value: "glass", Stack: []byte("main.go:7")}))
+				w.Ended(result(history.StateFailed, &task.PanicError{Task: "handler", Value: "glass", Stack: []byte("main.go:7")}))
 			},
 			`level=ERROR msg="run failed"` + about + `failed duration=1s err="handler panicked: glass" stack=main.go:7`,
 		},
 		"overlap": {
 			func(w *bridge) {
-				row := zkrec.Entry{Count: 3, To: start.Add(2 * time.Hour).UnixMilli(), Reason: zkrec.ReasonOverlap}
-				row.Tick, row.State = start.UnixMilli(), zkrec.TickSkipped
-				w.Recorded("daily", []zkrec.Entry{row, {Run: zkrec.Run{RunID: "r1", State: zkrec.RunOK}}})
+				row := zkrec.Entry{Count: 3, To: start.Add(2 * time.Hour).UnixMilli(), Reason: history.ReasonOverlap}
+				row.Tick, row.State = start.UnixMilli(), history.StateSkipped
+				w.Recorded("daily", []zkrec.Entry{row, {Run: zkrec.Run{RunID: "r1", State: history.StateOK}}})
 			},
 			`level=WARN msg="ticks not run" job=daily tick=2026-11-21T08:00:00.000Z to=2026-11-21T10:00:00.000Z count=3` +
 				` state=skipped reason=overlap`,

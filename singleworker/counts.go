@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -117,7 +118,7 @@ func (c *counts) owned(job, from string, last ticks.Record) {
 	j := c.job(job)
 	j.owned++
 	c.stats.Owned++
-	if ended := time.UnixMilli(last.Ended); last.State == ticks.OK && ended.After(j.lastSuccess) {
+	if ended := time.UnixMilli(last.Ended); last.State == history.StateOK && ended.After(j.lastSuccess) {
 		j.lastSuccess = ended
 	}
 	j.acquire(from)
@@ -155,7 +156,7 @@ func (c *counts) started(r RunInfo, late time.Duration) {
 	j := c.job(r.Job)
 	j.running++
 	c.stats.Running++
-	first := r.Attempt == 1 && !r.Manual
+	first := r.Attempt == 1 && r.Manual == ""
 	if first {
 		j.stats().LastLateness = max(late, 0)
 	}
@@ -215,9 +216,9 @@ func (c *counts) ended(r RunResult) {
 	s := j.stats()
 	s.LastDuration = max(took, 0)
 	switch r.State {
-	case StateOK:
+	case history.StateOK:
 		j.lastSuccess, s.Failing = r.Ended, 0
-	case StateFailed, StateTimedOut:
+	case history.StateFailed, history.StateTimedOut:
 		s.Failing++
 	default:
 	}
@@ -231,11 +232,11 @@ func (c *counts) ended(r RunResult) {
 }
 
 // notRun counts the ticks of an entry that were not run.
-func (c *counts) notRun(e Entry) {
+func (c *counts) notRun(e Recorded) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.both(c.job(e.Job), func(n *Counts) {
-		if e.State == StateSkipped {
+		if e.State == history.StateSkipped {
 			bump(&n.Skipped, e.Reason, e.Count)
 		} else {
 			bump(&n.Missed, e.Reason, e.Count)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
@@ -45,7 +46,7 @@ func TestJobsAreForgotten(t *testing.T) {
 			t.Errorf("%d jobs are kept, want those of an hour, and at most of the minute before", n)
 		}
 		c.owned("kept", "free", ticks.Record{})
-		c.started(RunInfo{Job: "runs", Attempt: 1}, 0)
+		c.started(RunInfo{Job: "runs", Run: history.Run{Attempt: 1}}, 0)
 		time.Sleep(24 * time.Hour)
 		s := c.snapshot()
 		if len(s.Jobs) != 2 || s.Jobs["kept"].Owned != 1 || s.Jobs["runs"].Running != 1 || s.Total.Acquired["free"] != 20_001 {
@@ -76,11 +77,11 @@ func TestStatsAreACopy(t *testing.T) {
 	c := newCounts()
 	count := func() {
 		c.owned("j", "free", ticks.Record{})
-		c.started(RunInfo{Job: "j", Attempt: 2}, time.Second)
+		c.started(RunInfo{Job: "j", Run: history.Run{Attempt: 2}}, time.Second)
 		c.refused("j", errors.New("anything"))
-		c.ended(RunResult{RunInfo: RunInfo{Job: "j"}, State: StateOK})
-		c.notRun(Entry{Job: "j", State: StateSkipped, Reason: "overlap", Count: 1})
-		c.notRun(Entry{Job: "j", State: StateMissed, Reason: "stalled", Count: 1})
+		c.ended(RunResult{RunInfo: RunInfo{Job: "j", Run: history.Run{State: history.StateOK}}})
+		c.notRun(Recorded{"j", history.Entry{Run: history.Run{State: history.StateSkipped}, Reason: "overlap", Count: 1}})
+		c.notRun(Recorded{"j", history.Entry{Run: history.Run{State: history.StateMissed}, Reason: "stalled", Count: 1}})
 		c.released("j", ErrLeaseLost)
 		c.session(SessionConnected)
 	}
@@ -102,7 +103,7 @@ func TestStatsAreACopy(t *testing.T) {
 		}
 	}
 	for _, counts := range []Counts{c.snapshot().Total, c.snapshot().Jobs["j"].Counts} {
-		if counts.Runs[StateOK] != 2 || counts.Acquired["free"] != 2 {
+		if counts.Runs[history.StateOK] != 2 || counts.Acquired["free"] != 2 {
 			t.Errorf("%+v, want everything twice", counts)
 		}
 	}
@@ -141,8 +142,8 @@ func BenchmarkStats(b *testing.B) {
 	for i := range 1000 {
 		job := fmt.Sprintf("job-%d", i)
 		c.owned(job, "free", ticks.Record{})
-		c.started(RunInfo{Job: job, Attempt: 1}, 0)
-		c.ended(RunResult{RunInfo: RunInfo{Job: job}, State: StateOK})
+		c.started(RunInfo{Job: job, Run: history.Run{Attempt: 1}}, 0)
+		c.ended(RunResult{RunInfo: RunInfo{Job: job, Run: history.Run{State: history.StateOK}}})
 	}
 	b.Run("snapshot", func(b *testing.B) {
 		for b.Loop() {
@@ -151,8 +152,8 @@ func BenchmarkStats(b *testing.B) {
 	})
 	b.Run("run", func(b *testing.B) {
 		for b.Loop() {
-			c.started(RunInfo{Job: "job-1", Attempt: 1}, 0)
-			c.ended(RunResult{RunInfo: RunInfo{Job: "job-1"}, State: StateOK})
+			c.started(RunInfo{Job: "job-1", Run: history.Run{Attempt: 1}}, 0)
+			c.ended(RunResult{RunInfo: RunInfo{Job: "job-1", Run: history.Run{State: history.StateOK}}})
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/health"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/latch"
 	"github.com/swjobs/singleworker/singleworker/runlog"
@@ -116,7 +117,7 @@ func _(m *singleworker.Manager) {
 	http.Handle("/readyz", health.Handler(m))
 }
 
-func tellTeam(string, string, string) {}
+func tellTeam(job string, state history.State, text string) {}
 
 func _(ctx context.Context, client *admin.Client) error {
 	for ev, err := range client.Watch(ctx, admin.WatchOptions{}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
@@ -41,7 +42,7 @@ type Hooks struct {
 	// last entry is its outcome. If the instance dies between the write and the
 	// call, the entry is not reported. A late result is reported by the
 	// instance that ran it, after the next owner reported the run as interrupted.
-	OnRecorded func(Entry)
+	OnRecorded func(Recorded)
 	// OnTickMissed is called when a tick of any job of the group was neither
 	// claimed nor recorded as not run within Job.AlarmAfter. One instance of the
 	// group is called, once per episode: a dead man's switch that works as long as
@@ -133,10 +134,10 @@ type Clock struct {
 // TickResult is the outcome of a tick of a job with shards.
 type TickResult struct {
 	Job  string
-	Tick time.Time // in the local zone
+	Tick time.Time
 	// Shards has, by index, the last entry of each shard for the tick. State is
 	// empty if the shard's history does not go back that far.
-	Shards []Entry
+	Shards []history.Entry
 }
 
 // Ownership is a job, or a shard of it, that this instance owns.
@@ -171,16 +172,11 @@ type Leadership struct {
 	Token int64 // grows with every change of the leader
 }
 
-// RunInfo describes a run.
+// RunInfo is a run of this instance.
 type RunInfo struct {
-	ID      string
-	Job     string
-	Shard   Shard
-	Tick    time.Time
-	Manual  bool // requested by an operator
-	Attempt int
-	Token   int64
-	Started time.Time
+	Job   string
+	Shard Shard
+	history.Run
 }
 
 // HungRun is a run in progress that seems to hang.
@@ -190,65 +186,22 @@ type HungRun struct {
 	Usual time.Duration
 }
 
-// RunResult is the result of a run.
+// RunResult is a run of this instance that has ended: its State is StateOK, StateFailed,
+// StateTimedOut, StateInterrupted or StateRefused.
 type RunResult struct {
 	RunInfo
-	Ended time.Time
-	State State // StateOK, StateFailed, StateTimedOut, StateInterrupted or StateRefused
-	Err   error // nil when State is StateOK
+	Err error // nil when State is StateOK
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it
 	// was. The job's next owner finds a run without a result and treats it
 	// according to Job.Interrupted.
 	Unrecorded error
 }
 
-// State is the outcome of a tick, or of one run of it.
-type State string
-
-// The states.
-const (
-	StateOK          State = "ok"
-	StateFailed      State = "failed"
-	StateTimedOut    State = "timed_out"
-	StateInterrupted State = "interrupted" // its instance stopped, died or lost the job before it returned, or an operator stopped it
-	StateRefused     State = "refused"     // Job.BeforeTick refused the tick; no shard runs it
-	StateLost        State = "lost"        // no result was ever recorded, and it is not run again
-	StateSkipped     State = "skipped"     // not run on purpose: see Entry.Reason
-	StateMissed      State = "missed"      // not claimed in time: see Entry.Reason
-)
-
-// Entry is an entry of a job's history: the end of a run, or consecutive ticks
-// that were not run.
-type Entry struct {
-	Job   string
-	Shard Shard
-	// Tick is the scheduled time. For ticks that were not run, Tick is the first,
-	// To the last, and Count their number; 10,000 means at least that many. Times
-	// are in the local zone.
-	Tick, To time.Time
-	Count    int
-	State    State
-	// Reason is why ticks were not run: overlap, paused, no_owner, stalled, delayed,
-	// absent, schedule_changed, refused (by Job.BeforeTick), or not_begun, because that did not
-	// return nil. Empty for a run.
-	Reason string
-	// These describe a run and are zero for ticks that were not run, except Ended.
-	RunID   string
-	Manual  bool
-	Attempt int
-	Started time.Time
-	Ended   time.Time // for ticks that were not run, when that was recorded
-	Error   string    // at most 4 KiB
-	// InstanceID and Token identify the owner that ran the tick, or that recorded
-	// that it was not run.
-	InstanceID string
-	Token      int64
-	// TakenFrom is the instance that owned the job and had not claimed the run in
-	// time. Empty if that did not happen.
-	TakenFrom string
-	// Delayed is how long the run waited because its instance had Config.MaxRunning
-	// runs in progress.
-	Delayed time.Duration
+// Recorded is an entry that was written to the history of a job. Of a run, InstanceID and Token
+// tell who ran it, of ticks that were not run, who recorded that, and Ended when.
+type Recorded struct {
+	Job string
+	history.Entry
 }
 
 // hookCaller calls the hooks from one goroutine.
@@ -304,7 +257,7 @@ func (h *hookCaller) runHung(r HungRun) {
 	}
 }
 
-func (h *hookCaller) recorded(e Entry) {
+func (h *hookCaller) recorded(e Recorded) {
 	if f := h.hooks.OnRecorded; f != nil {
 		h.box.Post(func() { f(e) })
 	}

@@ -9,22 +9,28 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // call calls every hook once through a hookCaller, in this order.
 var call = []func(*hookCaller){
 	func(h *hookCaller) { h.owned(Ownership{Job: "j", Token: 7}) },
-	func(h *hookCaller) { h.runStarted(RunInfo{ID: "r", Job: "j"}) },
-	func(h *hookCaller) { h.recorded(Entry{Job: "j", State: StateSkipped, Reason: "overlap"}) },
-	func(h *hookCaller) { h.runEnded(RunResult{RunInfo: RunInfo{ID: "r", Job: "j"}, State: StateOK}) },
+	func(h *hookCaller) { h.runStarted(RunInfo{Job: "j", Run: history.Run{RunID: "r"}}) },
+	func(h *hookCaller) {
+		h.recorded(Recorded{"j", history.Entry{Run: history.Run{State: history.StateSkipped}, Reason: "overlap"}})
+	},
+	func(h *hookCaller) {
+		h.runEnded(RunResult{RunInfo: RunInfo{Job: "j", Run: history.Run{RunID: "r", State: history.StateOK}}})
+	},
 	func(h *hookCaller) { h.tickMissed(Missed{Job: "k", Tick: time.Unix(60, 0)}) },
-	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]Entry, 3)}) },
+	func(h *hookCaller) { h.tickComplete(TickResult{Job: "j", Shards: make([]history.Entry, 3)}) },
 	func(h *hookCaller) { h.clock(Clock{Wrong: true, Offset: time.Minute}) },
 	func(h *hookCaller) { h.released(Ownership{Job: "j", Token: 7}, ErrJobCanceled) },
 	func(h *hookCaller) { h.session(SessionEvent{State: SessionExpired, SessionTimeout: 10 * time.Second}) },
 	func(h *hookCaller) { h.leadershipGained(Leadership{8}) },
 	func(h *hookCaller) { h.leadershipLost(Leadership{8}, ErrLeaseLost) },
-	func(h *hookCaller) { h.runHung(HungRun{RunInfo{ID: "r", Job: "j"}, time.Minute}) },
+	func(h *hookCaller) { h.runHung(HungRun{RunInfo{Job: "j", Run: history.Run{RunID: "r"}}, time.Minute}) },
 }
 
 // reporting returns hooks that record their calls.
@@ -32,10 +38,10 @@ func reporting(note func(text string)) Hooks {
 	return Hooks{
 		OnOwned:        func(o Ownership) { note(fmt.Sprintf("owned %s under %d", o.Job, o.Token)) },
 		OnReleased:     func(o Ownership, err error) { note(fmt.Sprintf("released %s: %v", o.Job, err)) },
-		OnRunStart:     func(r RunInfo) { note("start of " + r.ID) },
-		OnRunEnd:       func(r RunResult) { note("end of " + r.ID + ": " + string(r.State)) },
-		OnRunHung:      func(r HungRun) { note(fmt.Sprintf("hung %s, usually %v", r.ID, r.Usual)) },
-		OnRecorded:     func(e Entry) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
+		OnRunStart:     func(r RunInfo) { note("start of " + r.RunID) },
+		OnRunEnd:       func(r RunResult) { note("end of " + r.RunID + ": " + string(r.State)) },
+		OnRunHung:      func(r HungRun) { note(fmt.Sprintf("hung %s, usually %v", r.RunID, r.Usual)) },
+		OnRecorded:     func(e Recorded) { note(fmt.Sprintf("recorded %s: %s, %s", e.Job, e.State, e.Reason)) },
 		OnTickMissed:   func(m Missed) { note("missed " + m.Job) },
 		OnTickComplete: func(r TickResult) { note(fmt.Sprintf("complete %s: %d", r.Job, len(r.Shards))) },
 		OnSession:      func(e SessionEvent) { note(fmt.Sprintf("session %s, %v", e.State, e.SessionTimeout)) },

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // quietFor is how long after a warning about skipped ticks of a slot the next ones for the same
@@ -17,7 +17,10 @@ const quietFor = 10 * time.Minute
 // quiet holds back warnings that repeat. It is used only by the runner's loop.
 type quiet map[quietKey]*quietState
 
-type quietKey struct{ slot, reason string }
+type quietKey struct {
+	slot   string
+	reason history.Reason
+}
 
 type quietState struct {
 	until time.Time
@@ -30,7 +33,7 @@ func (q quiet) notRun(log *slog.Logger, slot string, e ticks.Entry) {
 		"job", slot, "tick", time.UnixMilli(e.Tick), "to", time.UnixMilli(e.Last()), "count", e.Ticks(),
 		"state", e.State, "reason", e.Reason,
 	}
-	if e.State != zkrec.TickSkipped {
+	if e.State != history.StateSkipped {
 		log.Warn("ticks not run", attrs...)
 		return
 	}

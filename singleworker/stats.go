@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -77,14 +78,14 @@ type Counts struct {
 	Refused map[string]uint64
 	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and
 	// StateRefused.
-	Runs map[State]uint64
+	Runs map[history.State]uint64
 	// Hung is how many runs took so long that they counted as hung: see Hooks.OnRunHung.
 	Hung uint64
 	// Unrecorded is how many of their results could not be written to ZooKeeper.
 	Unrecorded uint64
-	// Skipped and Missed are how many ticks were not run, by Entry.Reason, as recorded by this
+	// Skipped and Missed are how many ticks were not run, by reason, as recorded by this
 	// instance.
-	Skipped, Missed map[string]uint64
+	Skipped, Missed map[history.Reason]uint64
 	// Acquired is how often the instance came to own a slot: free (it had no owner), offered (a
 	// hand-over received), died (a takeover from an owner that died or hangs), overdue (a takeover
 	// from one that had not claimed a run in time), and unknown (the answer to the request was lost).

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 	"github.com/swjobs/singleworker/singleworker/web"
@@ -37,12 +37,12 @@ func (p past) Entries(_ context.Context, q runlog.Query) iter.Seq2[runlog.Entry,
 		for i := range p.runs {
 			for k, name := range p.jobs {
 				at := now.Add(-length / time.Duration(p.runs*len(p.jobs)) * time.Duration(i*len(p.jobs)+k+1))
-				state := admin.RunOK
+				state := history.StateOK
 				if (i+k)%7 == 0 {
-					state = admin.RunFailed
+					state = history.StateFailed
 				}
 				seq--
-				e := runlog.Entry{Seq: seq + 1, Slot: name, Job: name, Kind: runlog.Ran, At: at.Add(time.Minute), Entry: admin.Entry{To: at, Count: 1, Run: admin.Run{
+				e := runlog.Entry{Seq: seq + 1, Slot: name, Job: name, Kind: runlog.Ran, At: at.Add(time.Minute), Entry: history.Entry{To: at, Count: 1, Run: history.Run{
 					Tick: at, State: state, InstanceID: fmt.Sprintf("app-%d", (i/20+k)%3+1), RunID: fmt.Sprint(name, i), Attempt: 1, Started: at, Ended: at.Add(time.Minute),
 				}}}
 				if !q.Matches(e) {

@@ -210,7 +210,7 @@ func (f *figures) count(j *judge) {
 		}
 		for life, ticks := range log.Skipped {
 			for at, reason := range ticks {
-				not[tick{life, at}] = reason
+				not[tick{life, at}] = string(reason)
 			}
 		}
 	}

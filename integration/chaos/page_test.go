@@ -217,7 +217,7 @@ func (p *page) addRuns(j *judge) {
 	for _, r := range j.Runs {
 		fill, state := "#333", "never claimed"
 		if c := j.claims[r.Run]; c != nil {
-			state = c.State
+			state = string(c.State)
 		}
 		switch state {
 		case "failed", "timed_out":
@@ -235,7 +235,7 @@ func (p *page) addSkipped(j *judge) {
 	for life, ticks := range j.Skipped {
 		for tick, reason := range ticks {
 			at := j.clock.monoOf(tick)
-			p.shape(life.Slot, at, at, 11, 4, "#333", "tick "+clock(tick)+" not run: "+reason)
+			p.shape(life.Slot, at, at, 11, 4, "#333", "tick "+clock(tick)+" not run: "+string(reason))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/swtest/txns"
 )
 
@@ -24,7 +25,7 @@ const forgedSlot = "second-20ms-forged"
 func forge() *forger {
 	f := &forger{evidence: &evidence{
 		Log: &txns.Log{
-			Skipped: make(map[txns.Life]map[int64]string), Owners: make(map[string][]txns.Ownership),
+			Skipped: make(map[txns.Life]map[int64]history.Reason), Owners: make(map[string][]txns.Ownership),
 			Last: map[txns.Life]bool{{Slot: forgedSlot, Born: 1}: true},
 		},
 		Lines: make(map[*process][]Line),
@@ -213,7 +214,7 @@ func (f *forger) token(tick int, token int64) {
 }
 
 func (f *forger) skip(tick int64) {
-	f.Skipped[txns.Life{Slot: forgedSlot, Born: 1}] = map[int64]string{tick: "overlap"}
+	f.Skipped[txns.Life{Slot: forgedSlot, Born: 1}] = map[int64]history.Reason{tick: history.ReasonOverlap}
 }
 
 // rename gives the job the name of one with a schedule that is known not to change.
@@ -223,6 +224,6 @@ func (f *forger) rename() {
 		f.Claims[k].Slot, f.Runs[k].Job = name, name
 	}
 	skipped := f.Skipped[txns.Life{Slot: forgedSlot, Born: 1}]
-	f.Skipped = map[txns.Life]map[int64]string{{Slot: name, Born: 1}: skipped}
+	f.Skipped = map[txns.Life]map[int64]history.Reason{{Slot: name, Born: 1}: skipped}
 	f.Last = map[txns.Life]bool{{Slot: name, Born: 1}: true}
 }

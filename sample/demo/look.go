@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/sample/record"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // note adds an event to the record.
@@ -113,7 +114,7 @@ func (d *demo) idle(ctx context.Context, sid string) error {
 			if job.Owner == nil || job.Owner.InstanceID != sid {
 				continue
 			}
-			if job.LastRun != nil && job.LastRun.State == admin.RunRunning || time.Until(job.NextRun) < soon {
+			if job.LastRun != nil && job.LastRun.State == history.StateRunning || time.Until(job.NextRun) < soon {
 				return fmt.Errorf("%s runs, or is about to", job.Name)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -22,13 +23,13 @@ func TestListIsBulkAndSaysWhatGetSays(t *testing.T) {
 		const jobs = 200
 		w.owned(job.Job{Name: "failed", Schedule: "@hourly"})
 		at := time.Now().Add(-time.Hour).Truncate(time.Hour)
-		w.ticked("failed", at, zkrec.RunFailed, nil)
+		w.ticked("failed", at, history.StateFailed, nil)
 		w.submit(job.Job{Name: "parts", Schedule: "@hourly", Shards: 3})
 		for _, shard := range []string{"parts[0]", "parts[2]"} {
 			w.multi(zkcreate(w.c.tree.Slot(shard), nil), zkcreate(w.c.tree.Alive(shard), nil), zkcreate(w.c.tree.Tick(shard), nil), zkcreate(w.c.tree.History(shard), nil))
 			w.adopt("app-1", shard)
 		}
-		w.ticked("parts[2]", at, zkrec.RunTimedOut, nil)
+		w.ticked("parts[2]", at, history.StateTimedOut, nil)
 		w.submit(job.Job{Name: "late", Schedule: "@hourly"})
 		w.multi(zkcreate(w.c.tree.Alarm("late"), zkrec.Alarm{Tick: at.UnixMilli(), SID: "app-1"}.Encode()))
 		w.submit(job.Job{Name: "broken", Schedule: "@hourly"})
@@ -123,12 +124,12 @@ func TestListReadsAgainWhatHasChanged(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		w.multi(
 			zkconn.SetOp(w.c.tree.Tick("job"), zkrec.Tick{Watermark: at.UnixMilli(), Run: zkrec.Run{
-				Tick: at.UnixMilli(), Started: at.UnixMilli(), Ended: at.UnixMilli() + 1, RunID: "run", Token: old, State: zkrec.RunOK,
+				Tick: at.UnixMilli(), Started: at.UnixMilli(), Ended: at.UnixMilli() + 1, RunID: "run", Token: old, State: history.StateOK,
 			}}.Encode(), zkconn.AnyVersion),
 			zkconn.SetOp(w.c.tree.Alive("job"), zkrec.Owner{SID: "app-1", Incarnation: "app-1-1"}.Encode(), zkconn.AnyVersion),
 		)
 		list := <-listed
-		if len(list) != 1 || list[0].LastRun == nil || list[0].LastRun.State != RunOK || bulks == 0 {
+		if len(list) != 1 || list[0].LastRun == nil || list[0].LastRun.State != history.StateOK || bulks == 0 {
 			t.Errorf("listed %+v, want a run that ended well", list)
 		}
 	})

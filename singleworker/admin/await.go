@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -89,13 +90,13 @@ var errDone = errors.New("done")
 // openRun is a run that is waited for.
 type openRun struct {
 	slot   string
-	path   string // of the node that changes when the run ends
-	last   Entry  // as it was last seen
-	reason string // why it is not done
+	path   string        // of the node that changes when the run ends
+	last   history.Entry // as it was last seen
+	reason string        // why it is not done
 	done   bool
 }
 
-func newOpenRun(slot past, path string, run Entry) *openRun {
+func newOpenRun(slot past, path string, run history.Entry) *openRun {
 	if slot.job.Shard != nil {
 		run.Shard = &slot.job.Shard.Index
 	}
@@ -130,7 +131,7 @@ func (l *lookout) follow(ctx context.Context, name string, runs []*openRun, look
 		if k := slices.IndexFunc(pasts, func(p past) bool { return p.slot == run.slot }); k >= 0 {
 			look(run, pasts[k], gone)
 		} else {
-			run.last.State, run.done = RunUnknown, true
+			run.last.State, run.done = history.StateUnknown, true
 		}
 		done = done && run.done
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -113,7 +114,7 @@ func TestLateByTheClockOfAnInstanceThatIsBehind(t *testing.T) {
 			Incarnation: "app-1-1", State: zkrec.InstanceActive, ClockOffset: zkrec.Duration(-20 * time.Second), ClockBound: zkrec.Duration(time.Millisecond),
 		}.Encode())
 		c := w.off(func() time.Duration { return 10 * time.Minute })
-		for k, want := range []Fate{FateDue, FateLate} {
+		for k, want := range []history.State{FateDue, FateLate} {
 			at := time.Duration(70+15*k) * time.Second
 			time.Sleep(time.Until(noon.Add(time.Hour + at)))
 			x, err := c.Why(w.Context(), "job", time.Time{})

@@ -26,7 +26,7 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	add := func(code reason.Code, since time.Time, detail string) {
 		if m, known := reason.Means(code); known {
 			m.Remedy = s.remedy(m.Remedy)
-			all = append(all, reason.Condition{Meaning: m, Since: inUTC(since), Detail: detail})
+			all = append(all, reason.Condition{Meaning: m, Since: zkrec.UTC(since), Detail: detail})
 		}
 	}
 	switch standing := s.standing(); standing.Code {

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -64,10 +65,10 @@ type Event struct {
 	// Owner is the new owner of a job. Previous is the instance that owned it before.
 	Owner    *Owner `json:"owner,omitempty"`
 	Previous string `json:"previous,omitempty"`
-	// Entry is the run, or the ticks that were not run. Entry.Shard is not set: Job names the shard.
+	// Entry is the run, or the ticks that were not run.
 	// If the end of a run was read together with its begin, both events have the Number and the Rev of
 	// its entry.
-	Entry *Entry `json:"entry,omitempty"`
+	Entry *history.Entry `json:"entry,omitempty"`
 	// Created is the transaction that created the record from which the Number and the Rev of Entry
 	// count: another one if the job was canceled and submitted again.
 	Created int64 `json:"created_zxid,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -11,11 +12,11 @@ import (
 // Histories reads the histories of many jobs in few requests. The jobs are as List has returned
 // them; of each, in their order, the entries are those of History. A job that was canceled since
 // has at most its last run. Errors: ErrUnavailable.
-func (c *Client) Histories(ctx context.Context, jobs []JobStatus) ([][]Entry, error) {
-	return retried(ctx, c, "read histories", func() ([][]Entry, error) { return c.histories(ctx, jobs) })
+func (c *Client) Histories(ctx context.Context, jobs []JobStatus) ([][]history.Entry, error) {
+	return retried(ctx, c, "read histories", func() ([][]history.Entry, error) { return c.histories(ctx, jobs) })
 }
 
-func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, error) {
+func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]history.Entry, error) {
 	var reads []zkconn.Read
 	slots := make([][]JobStatus, len(jobs))
 	for i, job := range jobs {
@@ -30,7 +31,7 @@ func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]Entry, er
 	if err != nil {
 		return nil, err
 	}
-	all := make([][]Entry, len(jobs))
+	all := make([][]history.Entry, len(jobs))
 	for i := range jobs {
 		pasts := make([]past, len(slots[i]))
 		for k, slot := range slots[i] {

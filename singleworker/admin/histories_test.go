@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -22,7 +23,7 @@ func TestHistories(t *testing.T) {
 		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		run := zkrec.Run{Tick: noon.Add(-time.Hour).UnixMilli(), RunID: "one", Token: token, Attempt: 1, Started: noon.UnixMilli()}
 		w.claim(run)
-		run.State = zkrec.RunFailed
+		run.State = history.StateFailed
 		w.end(zkrec.Entry{Run: run})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "two", Token: token, Attempt: 1, Started: noon.UnixMilli()})
 

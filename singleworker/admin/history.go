@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // History is the outcome of the last ticks of a job, or of one of its shards.
@@ -11,10 +13,10 @@ type History struct {
 	Job JobStatus `json:"job"`
 	// Entries are the last runs, and the ticks that were not run, newest first.
 	// For several shards, runs in progress come first. A run without a result has
-	// the State RunRunning or RunUnknown. Several entries of one tick differ in
+	// the State history.StateRunning or history.StateUnknown. Several entries of one tick differ in
 	// Attempt; the first of them is the tick's last state. An entry with the State
-	// RunUnreadable stands for an unreadable record.
-	Entries []Entry `json:"items"`
+	// history.StateUnreadable stands for an unreadable record.
+	Entries []history.Entry `json:"items"`
 }
 
 // History returns the outcome of the last ticks of a job: about 20, fewer if
@@ -92,16 +94,16 @@ func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Insta
 }
 
 // merged returns the history of all slots, newest first.
-func merged(pasts []past) []Entry {
+func merged(pasts []past) []history.Entry {
 	if len(pasts) == 1 {
 		return pasts[0].newestFirst() // in the order of the records, even if clocks were wrong
 	}
-	var all []Entry
+	var all []history.Entry
 	for _, p := range pasts {
 		all = append(all, p.newestFirst()...)
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int {
-		switch aRuns, bRuns := a.State == RunRunning, b.State == RunRunning; {
+	slices.SortStableFunc(all, func(a, b history.Entry) int {
+		switch aRuns, bRuns := a.State == history.StateRunning, b.State == history.StateRunning; {
 		case aRuns && !bRuns:
 			return -1
 		case bRuns && !aRuns:
@@ -113,14 +115,14 @@ func merged(pasts []past) []Entry {
 }
 
 // newestFirst returns the history, including the run of the tick record.
-func (p past) newestFirst() []Entry {
-	var entries []Entry
+func (p past) newestFirst() []history.Entry {
+	var entries []history.Entry
 	known := false // whether the history has the run of the tick record
 	if p.historyErr != nil {
-		entries = append(entries, Entry{Run: Run{State: RunUnreadable, Error: p.historyErr.Error()}, Count: 1})
+		entries = append(entries, history.Entry{Run: history.Run{State: history.StateUnreadable, Error: p.historyErr.Error()}, Count: 1})
 	}
 	for _, e := range p.history.Entries {
-		entry := entryOf(e)
+		entry := e.Public()
 		if last := p.job.LastRun; last != nil && e.RunID != "" && e.RunID == last.RunID {
 			known, entry.NextAttempt, entry.NextAttemptAt = true, last.NextAttempt, last.NextAttemptAt
 		}
@@ -131,7 +133,7 @@ func (p past) newestFirst() []Entry {
 	}
 	// An open run has no entry yet, and older versions kept no history.
 	if last := p.job.LastRun; last != nil && !known {
-		entries = append(entries, Entry{Run: *last, To: last.Tick, Count: 1})
+		entries = append(entries, history.Entry{Run: *last, To: last.Tick, Count: 1})
 	}
 	slices.Reverse(entries)
 	if p.job.Shard != nil {

@@ -25,5 +25,5 @@ func hung(j ticks.Job, run zkrec.Run, history zkrec.History, now time.Time) *Hun
 	if from.IsZero() || now.Before(from) {
 		return nil
 	}
-	return &Hung{RunID: run.RunID, Since: milli(run.Started), UsualMillis: usual.Milliseconds()}
+	return &Hung{RunID: run.RunID, Since: zkrec.Time(run.Started), UsualMillis: usual.Milliseconds()}
 }

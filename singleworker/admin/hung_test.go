@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -16,23 +17,23 @@ func TestHung(t *testing.T) {
 	second := time.Second
 	for _, c := range []struct {
 		name, schedule string
-		state          string
+		state          history.State
 		before         []time.Duration
 		after          time.Duration // when it hangs; 0 is never
 		usual          int64
 		hungAfter      time.Duration
 	}{
-		{"ten times the usual", "0 0 * * * ?", RunOK, []time.Duration{30 * second, 20 * second}, 5 * time.Minute, 30_000, 0},
-		{"one long run in twenty is not usual", "0 0 * * * ?", RunFailed, append(manyTimes(10*second, 19), 10*time.Minute), 100 * second, 10_000, 0},
-		{"a minute at least", "0 0 * * * ?", RunTimedOut, manyTimes(second, 5), time.Minute, 1_000, 0},
+		{"ten times the usual", "0 0 * * * ?", history.StateOK, []time.Duration{30 * second, 20 * second}, 5 * time.Minute, 30_000, 0},
+		{"one long run in twenty is not usual", "0 0 * * * ?", history.StateFailed, append(manyTimes(10*second, 19), 10*time.Minute), 100 * second, 10_000, 0},
+		{"a minute at least", "0 0 * * * ?", history.StateTimedOut, manyTimes(second, 5), time.Minute, 1_000, 0},
 		{"two ticks, and no history", "0 */5 * * * ?", "", nil, 10 * time.Minute, 0, 0},
-		{"two ticks, and longer than twice the longest", "0 */5 * * * ?", RunOK, []time.Duration{6 * time.Minute}, 12*time.Minute + time.Millisecond, 360_000, 0},
-		{"interrupted runs do not tell how long one takes", "0 */5 * * * ?", RunInterrupted, manyTimes(second, 5), 10 * time.Minute, 0, 0},
+		{"two ticks, and longer than twice the longest", "0 */5 * * * ?", history.StateOK, []time.Duration{6 * time.Minute}, 12*time.Minute + time.Millisecond, 360_000, 0},
+		{"interrupted runs do not tell how long one takes", "0 */5 * * * ?", history.StateInterrupted, manyTimes(second, 5), 10 * time.Minute, 0, 0},
 		{"no history, and no ticks", "@manually", "", nil, 0, 0, 0},
-		{"as the job says, in less than a minute", "0 */5 * * * ?", RunOK, manyTimes(second, 5), 20 * second, 1_000, 20 * second},
-		{"as the job says, however long after the usual", "0 */5 * * * ?", RunOK, manyTimes(second, 5), 2 * time.Hour, 1_000, 2 * time.Hour},
+		{"as the job says, in less than a minute", "0 */5 * * * ?", history.StateOK, manyTimes(second, 5), 20 * second, 1_000, 20 * second},
+		{"as the job says, however long after the usual", "0 */5 * * * ?", history.StateOK, manyTimes(second, 5), 2 * time.Hour, 1_000, 2 * time.Hour},
 		{"as the job says, without a history", "@manually", "", nil, time.Hour, 0, time.Hour},
-		{"never, as the job says", "0 */5 * * * ?", RunOK, manyTimes(second, 5), 0, 0, job.NoHung},
+		{"never, as the job says", "0 */5 * * * ?", history.StateOK, manyTimes(second, 5), 0, 0, job.NoHung},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +59,7 @@ func TestHung(t *testing.T) {
 					return
 				}
 				time.Sleep(time.Millisecond)
-				if got := w.get("job").Hung; got == nil || *got != (Hung{"open", inUTC(began), c.usual}) {
+				if got := w.get("job").Hung; got == nil || *got != (Hung{"open", zkrec.UTC(began), c.usual}) {
 					t.Errorf("after %v: %+v, want it to hang; usual are %d ms", time.Since(began), got, c.usual)
 				}
 				w.kill()

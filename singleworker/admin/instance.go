@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
@@ -29,11 +30,11 @@ type InstanceDetails struct {
 
 // OwnedSlot is a job without shards, or one shard, that an instance owns.
 type OwnedSlot struct {
-	Name  string    `json:"name"`
-	Token int64     `json:"token"`           // as Owner.Token
-	Since time.Time `json:"since,omitzero"`  // as Owner.Since
-	Run   *Run      `json:"run,omitempty"`   // the run in progress, or nil
-	Error string    `json:"error,omitempty"` // why its record of runs cannot be read
+	Name  string       `json:"name"`
+	Token int64        `json:"token"`           // as Owner.Token
+	Since time.Time    `json:"since,omitzero"`  // as Owner.Since
+	Run   *history.Run `json:"run,omitempty"`   // the run in progress, or nil
+	Error string       `json:"error,omitempty"` // why its record of runs cannot be read
 }
 
 // Instance reads a running instance. It reads the owner records of all jobs in few requests, and of
@@ -119,7 +120,7 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 		if owner, _ := zkrec.ParseOwner(alive.Data); owner.SID != sid {
 			continue // it has just handed the slot over
 		}
-		one := OwnedSlot{Name: slot, Token: alive.Stat.Mzxid, Since: inUTC(alive.Stat.Mtime)}
+		one := OwnedSlot{Name: slot, Token: alive.Stat.Mzxid, Since: zkrec.UTC(alive.Stat.Mtime)}
 		tick, err := zkrec.ParseTick(ticks.Data, time.Time{})
 		if ticks.Err != nil && !errors.Is(ticks.Err, zkconn.ErrNoNode) {
 			err = ticks.Err
@@ -127,7 +128,7 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 		if err != nil {
 			one.Error = err.Error()
 		} else if tick.Open() && tick.Token == one.Token {
-			run := runOf(tick.Run)
+			run := tick.Run.Public()
 			one.Run = &run
 		}
 		owned = append(owned, one)

@@ -94,7 +94,7 @@ type Order struct {
 }
 
 func orderOf(sid string, o zkrec.Order) Order {
-	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: inUTC(o.At)}
+	return Order{InstanceID: sid, Incarnation: o.Incarnation, By: o.By, Reason: o.Reason, At: zkrec.UTC(o.At)}
 }
 
 // Instances lists the running instances, and nodes that stand where theirs do (InstanceNone),
@@ -223,7 +223,7 @@ func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
 func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) Instance {
 	instance := Instance{
 		ID: sid, Incarnation: record.Incarnation, Host: record.Host, PID: record.PID,
-		StartedAt: inUTC(record.StartedAt), Version: record.Version, Program: record.Program, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
+		StartedAt: zkrec.UTC(record.StartedAt), Version: record.Version, Program: record.Program, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -18,7 +18,7 @@ import (
 // each of its Slots.
 func (s JobStatus) MarshalJSON() ([]byte, error) {
 	type plain JobStatus
-	s.NextRun, s.Overdue = inUTC(s.NextRun), inUTC(s.Overdue)
+	s.NextRun, s.Overdue = zkrec.UTC(s.NextRun), zkrec.UTC(s.Overdue)
 	if s.Job.Schedule == "" {
 		s.Job = job.Job{}
 	}
@@ -55,14 +55,4 @@ func encode(value any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(value)
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
-}
-
-// inUTC is t in UTC; zero if JSON has no form for it, which only a record has that someone
-// edited.
-func inUTC(t time.Time) time.Time {
-	const lastYear = 9999
-	if t = t.UTC(); t.Year() < 0 || t.Year() > lastYear {
-		return time.Time{}
-	}
-	return t
 }

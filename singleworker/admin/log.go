@@ -104,7 +104,7 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 		}
 		if opts.Job == "" || d.More > 0 || slices.ContainsFunc(d.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == opts.Job }) {
 			entries = append(entries, LogEntry{
-				At: inUTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
+				At: zkrec.UTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
 				By: d.By, From: d.From, Reason: d.Reason,
 			})
 		}

@@ -95,5 +95,5 @@ func ordersOf(excluded zkrec.Exclusions) (orders []Order) {
 }
 
 func orderOfExclusion(x zkrec.Exclusion) Order {
-	return Order{InstanceID: x.SID, Host: x.Host, Job: x.Job, By: x.By, Reason: x.Reason, At: inUTC(x.At)}
+	return Order{InstanceID: x.SID, Host: x.Host, Job: x.Job, By: x.By, Reason: x.Reason, At: zkrec.UTC(x.At)}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -276,7 +277,7 @@ func (r *round) readRest(into *reading) {
 	for i := range into.slots {
 		slot := &into.slots[i]
 		r.readOwner(into, slot)
-		if r.histories || slot.tick.State != "" && slot.tick.State != RunOK {
+		if r.histories || slot.tick.State != "" && slot.tick.State != history.StateOK {
 			r.readHistory(into, slot)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/preference"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
@@ -242,20 +243,20 @@ func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Req
 }
 
 // manual finds the last entry of a manual run.
-func (p past) manual(id string) (Entry, bool) {
-	return p.entry(func(e Entry) bool { return e.Manual == id })
+func (p past) manual(id string) (history.Entry, bool) {
+	return p.entry(func(e history.Entry) bool { return e.Manual == id })
 }
 
 // run finds the entry of a run.
-func (p past) run(id string) (Entry, bool) {
-	return p.entry(func(e Entry) bool { return e.RunID == id })
+func (p past) run(id string) (history.Entry, bool) {
+	return p.entry(func(e history.Entry) bool { return e.RunID == id })
 }
 
 // entry finds the last entry that matches.
-func (p past) entry(matches func(Entry) bool) (Entry, bool) {
+func (p past) entry(matches func(history.Entry) bool) (history.Entry, bool) {
 	entries := p.newestFirst()
 	if i := slices.IndexFunc(entries, matches); i >= 0 {
 		return entries[i], true
 	}
-	return Entry{}, false
+	return history.Entry{}, false
 }

@@ -119,7 +119,7 @@ func (r reading) summary(live map[string]Instance, at moment) JobStatus {
 	if s.InstanceID != "" {
 		s = r.job.status(r.of, live, at)
 	}
-	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, milli(r.complete.Tick)
+	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, zkrec.Time(r.complete.Tick)
 	s.Owner, s.LastRun, s.HeldRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
@@ -178,7 +178,7 @@ func (r reading) resizing() *Resizing {
 		return nil
 	}
 	layout := r.of.spec.ActiveLayout()
-	change := &Resizing{From: layout.Shards, To: r.of.spec.Job.Shards, Until: milli(layout.Until)}
+	change := &Resizing{From: layout.Shards, To: r.of.spec.Job.Shards, Until: zkrec.Time(layout.Until)}
 	last := layout.Until
 	if last == 0 {
 		for _, slot := range r.slots {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -43,13 +44,13 @@ func (w *world) sharded(shards int) {
 }
 
 // ticked writes a shard's last run.
-func (w *world) ticked(slot string, at time.Time, state string, change func(*zkrec.Tick)) {
+func (w *world) ticked(slot string, at time.Time, state history.State, change func(*zkrec.Tick)) {
 	w.Helper()
 	tick := zkrec.Tick{Watermark: at.UnixMilli(), Run: zkrec.Run{
 		Tick: at.UnixMilli(), RunID: fmt.Sprintf("%s at %s", slot, at.Format("15:04")), SID: "app-1",
 		Token: w.get(slot).Owner.Token, Attempt: 1, Started: at.UnixMilli() + 40, State: state,
 	}}
-	if state != zkrec.RunRunning {
+	if state != history.StateRunning {
 		tick.Ended = at.UnixMilli() + 1040
 	}
 	if change != nil {
@@ -76,7 +77,7 @@ func TestShardsOfAJob(t *testing.T) {
 		token := w.adopt("app-1", "job[0]")
 		w.adopt("app-1", "job[1]")
 		w.adopt("app-2", "job[2]")
-		w.ticked("job[0]", noon, zkrec.RunOK, nil)
+		w.ticked("job[0]", noon, history.StateOK, nil)
 		w.put(w.c.tree.Shards("job"), zkrec.Complete{Tick: noon.UnixMilli()}.Encode())
 		time.Sleep(2 * time.Second)
 
@@ -121,8 +122,8 @@ func TestOverdueShards(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.sharded(3)
 		time.Sleep(time.Hour)
-		w.ticked("job[0]", noon.Add(time.Hour), zkrec.RunOK, nil)
-		w.ticked("job[1]", noon.Add(time.Hour), zkrec.RunRunning, nil)
+		w.ticked("job[0]", noon.Add(time.Hour), history.StateOK, nil)
+		w.ticked("job[1]", noon.Add(time.Hour), history.StateRunning, nil)
 		w.multi(zkcreate(w.c.tree.Alarm("job[2]"), zkrec.Alarm{Tick: noon.Add(time.Hour).UnixMilli(), SID: "app-2"}.Encode()))
 		late := func(what, want string) {
 			t.Helper()
@@ -232,9 +233,9 @@ func TestResizing(t *testing.T) {
 		w.sharded(4)
 		time.Sleep(time.Hour)
 		one := noon.Add(time.Hour)
-		w.ticked("job[0]", one, zkrec.RunOK, nil)
-		w.ticked("job[1]", one, zkrec.RunRunning, nil)
-		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.NextAttempt, t.NextAttemptAt = zkrec.NextRetry, one.UnixMilli()+5000 })
+		w.ticked("job[0]", one, history.StateOK, nil)
+		w.ticked("job[1]", one, history.StateRunning, nil)
+		w.ticked("job[2]", one, history.StateFailed, func(t *zkrec.Tick) { t.NextAttempt, t.NextAttemptAt = history.NextRetry, one.UnixMilli()+5000 })
 		result, err := w.edit("job", func(j *job.Job) { j.Shards = 2 })
 		if err != nil || result.Outcome != OutcomeChanged || result.Job.Shards != 2 || len(w.get("job").Slots) != 4 {
 			t.Fatalf("%+v, %v", result, err)
@@ -254,14 +255,14 @@ func TestResizing(t *testing.T) {
 		settled.Layout.Until = one.UnixMilli()
 		w.put(w.c.tree.Job("job"), settled.Encode())
 		wants("settled", "from 4 to 2, which waits for job[1], job[2], job[3]", "13:00")
-		w.ticked("job[1]", one, zkrec.RunOK, nil)
-		w.ticked("job[3]", one, zkrec.RunOK, nil)
+		w.ticked("job[1]", one, history.StateOK, nil)
+		w.ticked("job[3]", one, history.StateOK, nil)
 		wants("most are done", "from 4 to 2, which waits for job[2]", "13:00")
 		time.Sleep(2 * time.Hour) // the next tick waits for the change, which takes too long
 		if job := w.get("job"); !job.Slots[0].Overdue.Equal(one.Add(time.Hour)) || !job.Slots[2].Overdue.Equal(one.Add(time.Hour)) || !job.Overdue.Equal(one.Add(time.Hour)) {
 			t.Errorf("overdue %v, of shard 0 %v, 2 %v", job.Overdue, job.Slots[0].Overdue, job.Slots[2].Overdue)
 		}
-		w.ticked("job[2]", one, zkrec.RunOK, nil)
+		w.ticked("job[2]", one, history.StateOK, nil)
 		wants("all are done", "from 4 to 2, which waits for an instance to make it", "13:00")
 		if job := w.get("job"); !job.Slots[0].Overdue.Equal(one.Add(time.Hour)) {
 			t.Errorf("nobody makes the change: overdue %v", job.Slots[0].Overdue)
@@ -369,7 +370,7 @@ func TestPauseOfShards(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3*time.Hour + time.Minute)
-		w.ticked("job[1]", noon.Add(2*time.Hour), zkrec.RunOK, nil)
+		w.ticked("job[1]", noon.Add(2*time.Hour), history.StateOK, nil)
 		result, err := w.c.Resume(w.Context(), "job", ResumeOptions{})
 		if err != nil || result.Missed != 4 {
 			t.Errorf("%d ticks came in the pause, %v; want 4", result.Missed, err)

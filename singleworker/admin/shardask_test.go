@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -17,7 +18,7 @@ import (
 )
 
 // shardTexts is texts with the shards.
-func shardTexts(entries []Entry) string {
+func shardTexts(entries []history.Entry) string {
 	var list []string
 	for _, e := range entries {
 		shard := "-"
@@ -35,11 +36,11 @@ func TestHistoryOfShards(t *testing.T) {
 		w.sharded(3)
 		time.Sleep(2 * time.Hour)
 		one, two := noon.Add(time.Hour), noon.Add(2*time.Hour)
-		w.ticked("job[0]", one, zkrec.RunOK, nil)
-		w.ticked("job[1]", one, zkrec.RunFailed, nil)
-		w.ticked("job[2]", one, zkrec.RunRunning, nil)
-		w.ticked("job[0]", two, zkrec.RunOK, nil)
-		w.ticked("job[1]", two, zkrec.RunOK, nil)
+		w.ticked("job[0]", one, history.StateOK, nil)
+		w.ticked("job[1]", one, history.StateFailed, nil)
+		w.ticked("job[2]", one, history.StateRunning, nil)
+		w.ticked("job[0]", two, history.StateOK, nil)
+		w.ticked("job[1]", two, history.StateOK, nil)
 		for name, want := range map[string]string{
 			"job":    "2:13:00 running, 0:14:00 ok, 1:14:00 ok, 0:13:00 ok, 1:13:00 failed",
 			"job[1]": "1:14:00 ok, 1:13:00 failed",
@@ -61,7 +62,7 @@ func TestWhyOfShards(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		facts := map[string]Explanation{}
-		why := func(what, name string, at time.Time, fate Fate) Explanation {
+		why := func(what, name string, at time.Time, fate history.State) Explanation {
 			t.Helper()
 			x, err := w.c.Why(w.Context(), name, at)
 			if err != nil || x.Fate != fate {
@@ -74,15 +75,15 @@ func TestWhyOfShards(t *testing.T) {
 		why("to come", "job", time.Time{}, FateComing)
 		time.Sleep(time.Hour + 2*time.Minute)
 		one := noon.Add(time.Hour)
-		w.ticked("job[0]", one, zkrec.RunOK, nil)
-		w.ticked("job[1]", one, zkrec.RunRunning, nil)
-		w.ticked("job[2]", one, zkrec.RunFailed, func(t *zkrec.Tick) { t.Error = "no route" })
+		w.ticked("job[0]", one, history.StateOK, nil)
+		w.ticked("job[1]", one, history.StateRunning, nil)
+		w.ticked("job[2]", one, history.StateFailed, func(t *zkrec.Tick) { t.Error = "no route" })
 		w.put(w.c.tree.Shards("job"), zkrec.Complete{Tick: noon.UnixMilli()}.Encode())
 		x := why("different fates", "job", one, FateLate)
 		if got := shardTexts(x.Entries); got != "0:13:00 ok, 1:13:00 running, 2:13:00 failed" {
 			t.Errorf("entries %s", got)
 		}
-		why("one shard", "job[1]", one, RunRunning)
+		why("one shard", "job[1]", one, history.StateRunning)
 		w.kill()
 		if _, err := w.edit("job", func(j *job.Job) { j.Shards = 5 }); err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func TestWhyOfShards(t *testing.T) {
 		resized := w.spec("job")
 		resized.Layout.Until = one.UnixMilli()
 		w.put(w.c.tree.Job("job"), resized.Resized().Encode())
-		why("after a change", "job", one, RunUnknown)
+		why("after a change", "job", one, history.StateUnknown)
 		why("a shard that is new", "job[4]", one, FateForgotten)
 		w.put(w.c.tree.Job("job"), []byte(`{"schedule":"@dialy","shards":4}`))
 		why("cannot run", "job", one, FateNone)
@@ -190,7 +191,7 @@ func TestAwaitRunsOfShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends := func(slot, state string) {
+		ends := func(slot string, state history.State) {
 			w.ticked(slot, noon, state, func(t *zkrec.Tick) { t.Manual = result.ID })
 			w.multi(zkdelete(w.c.tree.Request(slot, result.ID)))
 		}
@@ -208,11 +209,11 @@ func TestAwaitRunsOfShards(t *testing.T) {
 			}
 		}
 		soon("at first", "0 waiting, 1 waiting, 2 waiting", "manual run of job: 3 of 3 shards are not done, the first of them job[0]: app-1 has not started it: context deadline exceeded")
-		ends("job[0]", zkrec.RunOK)
-		w.ticked("job[1]", noon, zkrec.RunRunning, func(t *zkrec.Tick) { t.Manual = result.ID })
+		ends("job[0]", history.StateOK)
+		w.ticked("job[1]", noon, history.StateRunning, func(t *zkrec.Tick) { t.Manual = result.ID })
 		soon("one runs", "0 ok, 1 running, 2 waiting", "manual run of job: 2 of 3 shards are not done, the first of them job[1]: it is running on app-1: context deadline exceeded")
-		ends("job[1]", zkrec.RunFailed)
-		time.AfterFunc(time.Second, func() { ends("job[2]", zkrec.RunOK) })
+		ends("job[1]", history.StateFailed)
+		time.AfterFunc(time.Second, func() { ends("job[2]", history.StateOK) })
 		soon("all have ended", "0 ok, 1 failed, 2 ok", "")
 
 		second, err := w.c.Trigger(w.Context(), "job", TriggerOptions{})
@@ -235,7 +236,7 @@ func TestAwaitRunsOfShards(t *testing.T) {
 }
 
 // shardStates is "0 ok, 1 failed".
-func shardStates(entries []Entry) string {
+func shardStates(entries []history.Entry) string {
 	var list []string
 	for _, e := range entries {
 		list = append(list, fmt.Sprintf("%d %s", *e.Shard, e.State))
@@ -252,7 +253,7 @@ func TestStopRunsOfShards(t *testing.T) {
 			t.Errorf("nothing runs: %v, want %s", err, want)
 		}
 		for _, slot := range []string{"job[0]", "job[2]", "job[3]"} {
-			w.ticked(slot, noon, zkrec.RunRunning, nil)
+			w.ticked(slot, noon, history.StateRunning, nil)
 		}
 		owner := w.operator()
 		w.every(time.Second, func() bool {
@@ -260,14 +261,14 @@ func TestStopRunsOfShards(t *testing.T) {
 				waiting, _ := owner.waiting(w.Context(), slot)
 				for id, request := range waiting {
 					if slot != "job[3]" { // which ignores it
-						w.ticked(slot, noon, zkrec.RunInterrupted, func(t *zkrec.Tick) { t.RunID = request.RunID })
+						w.ticked(slot, noon, history.StateInterrupted, func(t *zkrec.Tick) { t.RunID = request.RunID })
 						w.multi(zkdelete(owner.tree.Request(slot, id)))
 					}
 				}
 			}
 			return false
 		})
-		stop := func(name string, opts StopOptions) ([]Entry, error) {
+		stop := func(name string, opts StopOptions) ([]history.Entry, error) {
 			ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 			defer cancel()
 			return w.c.StopRun(ctx, name, opts)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -18,14 +19,14 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
 		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
-		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: milli(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
-		Watermark: milli(r.tick.Watermark),
+		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: zkrec.Time(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
+		Watermark: zkrec.Time(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
-		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: inUTC(r.ownerStat.Mtime)}
+		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: zkrec.UTC(r.ownerStat.Mtime)}
 	}
 	if r.alarm != nil {
-		s.Alarm = &Alarm{Tick: milli(r.alarm.Tick), InstanceID: r.alarm.SID, At: inUTC(r.alarm.At)}
+		s.Alarm = &Alarm{Tick: zkrec.Time(r.alarm.Tick), InstanceID: r.alarm.SID, At: zkrec.UTC(r.alarm.At)}
 	}
 	lives := r.ownerLives(live)
 	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.history)
@@ -44,20 +45,20 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), milli(of.spec.Since)))
+		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), zkrec.Time(of.spec.Since)))
 	}
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
-		s.NextRun = ticks.Later(milli(r.tick.RestartAt), milli(of.spec.Since))
+		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), zkrec.Time(of.spec.Since))
 	}
 	if of.err == nil && of.turnedErr == nil && r.tickErr == nil {
 		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 		s.Overdue = overdue(of.ticks(r), r.tick, running, at.certain)
 		if s.Paused == nil {
-			s.Waiting = inUTC(ticks.Waiting(of.ticks(r), r.tick, at.certain))
+			s.Waiting = zkrec.UTC(ticks.Waiting(of.ticks(r), r.tick, at.certain))
 		}
 		if running {
 			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(at.certain) {
-				s.Overrun = inUTC(tick)
+				s.Overrun = zkrec.UTC(tick)
 			}
 			s.Hung = hung(of.ticks(r), r.tick.Run, r.history, at.certain)
 		}
@@ -70,7 +71,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		}
 	}
 	if done := of.spec.Done; done != nil && s.State != StateInvalid {
-		s.State, s.DoneAt, s.Reason = StateDone, milli(done.At), reason.Reason{Code: reason.Done}
+		s.State, s.DoneAt, s.Reason = StateDone, zkrec.Time(done.At), reason.Reason{Code: reason.Done}
 	}
 	return s
 }
@@ -84,49 +85,49 @@ func (r records) ownerLives(live map[string]Instance) bool {
 
 // lastRun is the run of the tick record. The result of an open run that does not
 // belong to the owner, or whose owner is dead, is unknown.
-func (r records) lastRun(ownerLives bool) *Run {
+func (r records) lastRun(ownerLives bool) *history.Run {
 	switch {
 	case r.tickErr != nil:
-		return &Run{State: RunUnreadable, Error: r.tickErr.Error()}
+		return &history.Run{State: history.StateUnreadable, Error: r.tickErr.Error()}
 	case r.tick.Tick == 0:
 		return nil
 	}
-	run := runOf(r.tick.Run)
-	run.NextAttempt, run.NextAttemptAt = r.tick.NextAttempt, milli(r.tick.NextAttemptAt)
+	run := r.tick.Run.Public()
+	run.NextAttempt, run.NextAttemptAt = r.tick.NextAttempt, zkrec.Time(r.tick.NextAttemptAt)
 	if r.tick.Open() && (!ownerLives || r.tick.Token != r.ownerStat.Mzxid) {
-		run.State = RunUnknown
+		run.State = history.StateUnknown
 	}
 	return &run
 }
 
 // heldRun is the run that a pause keeps from being repeated, beside manual ones.
-func (r records) heldRun() *Run {
+func (r records) heldRun() *history.Run {
 	held := r.tick.Held
 	if held.NextAttempt == "" {
 		return nil
 	}
-	run := runOf(held.Run)
-	run.NextAttempt, run.NextAttemptAt = held.NextAttempt, milli(held.NextAttemptAt)
+	run := held.Run.Public()
+	run.NextAttempt, run.NextAttemptAt = held.NextAttempt, zkrec.Time(held.NextAttemptAt)
 	return &run
 }
 
 // failing counts the runs since the last success.
-func failing(history zkrec.History) *Failing {
+func failing(last zkrec.History) *Failing {
 	var row Failing
-	for _, e := range slices.Backward(history.Entries) {
-		if e.State == RunOK {
-			row.OK = milli(e.Tick)
+	for _, e := range slices.Backward(last.Entries) {
+		if e.State == history.StateOK {
+			row.OK = zkrec.Time(e.Tick)
 			break
 		}
-		failed := e.State == RunFailed || e.State == RunTimedOut || e.State == RunLost
-		if tick := milli(e.Tick); failed && !tick.Equal(row.Since) {
+		failed := e.State == history.StateFailed || e.State == history.StateTimedOut || e.State == history.StateLost
+		if tick := zkrec.Time(e.Tick); failed && !tick.Equal(row.Since) {
 			row.Runs, row.Since = row.Runs+1, tick
 		}
 	}
 	if row.Runs == 0 {
 		return nil
 	}
-	row.More = row.OK.IsZero() && history.Dropped > 0
+	row.More = row.OK.IsZero() && last.Dropped > 0
 	return &row
 }
 
@@ -153,7 +154,7 @@ func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time
 }
 
 func pauseOf(p zkrec.Pause) *Pause {
-	pause := &Pause{Since: milli(p.Since), Until: milli(p.Until), By: p.By, Reason: p.Reason, Missed: p.Missed}
+	pause := &Pause{Since: zkrec.Time(p.Since), Until: zkrec.Time(p.Until), By: p.By, Reason: p.Reason, Missed: p.Missed}
 	if pause.Missed == "" {
 		pause.Missed = job.MisfireSkip
 	}

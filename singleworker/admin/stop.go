@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -19,15 +20,15 @@ type StopOptions struct {
 }
 
 // StopRun requests the owner of a job to stop its run, and waits until the run
-// has ended: its context is canceled, it is recorded as RunInterrupted, and its
+// has ended: its context is canceled, it is recorded as history.StateInterrupted, and its
 // tick is not run again, unless the instance dies before the handler has
 // returned. For a job with shards, it stops the runs of all shards, or of one
 // shard, "report[3]". The entries are the outcome of the runs, some of which may
-// have ended otherwise just before. If ctx is done first, some are RunRunning,
+// have ended otherwise just before. If ctx is done first, some are history.StateRunning,
 // and the requests stay pending. Errors: *invalid.FieldError, *invalid.FieldError for the
 // name, ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied,
 // ErrUnavailable, the cause of ctx.
-func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]Entry, error) {
+func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]history.Entry, error) {
 	a, err := c.newAsk(ctx, zkrec.DeedStop, name, zkrec.Request{Kind: zkrec.RequestStop, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason})
 	if err != nil {
 		return nil, err
@@ -36,16 +37,16 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
 		last, old := slot.job.LastRun, stops[slot.slot]
 		switch {
-		case a.wrote && old != nil && (last == nil || last.State != RunRunning || last.RunID != old.last.RunID):
+		case a.wrote && old != nil && (last == nil || last.State != history.StateRunning || last.RunID != old.last.RunID):
 			return nil, nil //nolint:nilnil // an earlier try stopped it
 		case last == nil:
 			return nil, fmt.Errorf("%w: the job never ran", ErrNotRunning)
-		case last.State != RunRunning:
+		case last.State != history.StateRunning:
 			return nil, fmt.Errorf("%w: its last run %s is %s", ErrNotRunning, last.RunID, last.State)
 		case opts.RunID != "" && last.RunID != opts.RunID:
 			return nil, fmt.Errorf("%w: not %s, but %s runs", ErrNotRunning, opts.RunID, last.RunID)
 		}
-		stops[slot.slot] = newOpenRun(slot, c.tree.Tick(slot.slot), Entry{Run: *last, To: last.Tick, Count: 1})
+		stops[slot.slot] = newOpenRun(slot, c.tree.Tick(slot.slot), history.Entry{Run: *last, To: last.Tick, Count: 1})
 		for _, other := range waiting {
 			if other.Kind == zkrec.RequestStop && other.RunID == last.RunID {
 				return nil, nil //nolint:nilnil // its stop is requested already
@@ -62,11 +63,11 @@ func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]
 		return cmp.Or(cmp.Compare(len(a.slot), len(b.slot)), cmp.Compare(a.slot, b.slot)) // by index, too
 	})
 	err = c.await(ctx, func(l *lookout) (bool, error) { return l.follow(ctx, name, runs, lookAtStopped) })
-	var entries []Entry
+	var entries []history.Entry
 	for _, run := range runs {
 		entries = append(entries, run.last)
 	}
-	if first := slices.IndexFunc(entries, func(e Entry) bool { return e.State == RunRunning }); first >= 0 {
+	if first := slices.IndexFunc(entries, func(e history.Entry) bool { return e.State == history.StateRunning }); first >= 0 {
 		run := entries[first]
 		err = fmt.Errorf("stop the run of %s: run %s on %s has not ended yet: %w", name, run.RunID, run.InstanceID, err)
 	}
@@ -79,7 +80,7 @@ func lookAtStopped(r *openRun, slot past, _ bool) {
 	if found {
 		r.last = entry
 	} else {
-		r.last.State = RunUnknown
+		r.last.State = history.StateUnknown
 	}
-	r.done = r.last.State != RunRunning
+	r.done = r.last.State != history.StateRunning
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -19,7 +20,7 @@ func (w *world) obey(token int64) {
 		waiting, _ := owner.waiting(w.Context(), "job")
 		for id, request := range waiting {
 			entry := zkrec.Entry{Run: zkrec.Run{
-				Tick: noon.UnixMilli(), RunID: request.RunID, Token: token, State: zkrec.RunInterrupted,
+				Tick: noon.UnixMilli(), RunID: request.RunID, Token: token, State: history.StateInterrupted,
 				Error: "stopped by " + request.By + ": " + request.Reason,
 			}}
 			w.end(entry, zkdelete(owner.tree.Request("job", id)))
@@ -38,7 +39,7 @@ func TestStopRun(t *testing.T) {
 			w.obey(token)
 			entries, err := w.c.StopRun(w.Context(), "job", StopOptions{By: "alice", Reason: "wrong day"})
 			entry := only(entries)
-			if err != nil || entry.State != RunInterrupted || entry.RunID != "a" || entry.Error != "stopped by alice: wrong day" {
+			if err != nil || entry.State != history.StateInterrupted || entry.RunID != "a" || entry.Error != "stopped by alice: wrong day" {
 				t.Errorf("%s: %+v, %v", what, entry, err)
 			}
 			if left := w.requests(); len(left) != 0 {
@@ -65,7 +66,7 @@ func TestStopRunOnce(t *testing.T) {
 			entries, err := w.c.StopRun(ctx, "job", StopOptions{RunID: "a"})
 			cancel()
 			entry := only(entries)
-			if entry.State != RunRunning || !errors.Is(err, context.DeadlineExceeded) ||
+			if entry.State != history.StateRunning || !errors.Is(err, context.DeadlineExceeded) ||
 				!strings.Contains(err.Error(), "run a on app-1 has not ended yet") {
 				t.Errorf("the owner does not react: %+v, %v", entry, err)
 			}
@@ -97,7 +98,7 @@ func TestStopRunRefuses(t *testing.T) {
 		refused("another one runs", StopOptions{RunID: "b"}, "not b, but a runs")
 		w.kill()
 		refused("its owner is dead", StopOptions{}, "its last run a is unknown")
-		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, State: zkrec.RunOK}}
+		ok := zkrec.Entry{Run: zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token, State: history.StateOK}}
 		w.end(ok)
 		refused("it has ended", StopOptions{RunID: "a"}, "its last run a is ok")
 		if left := w.requests(); len(left) != 0 {
@@ -118,7 +119,7 @@ func TestStopRunOfAnOwnerThatDies(t *testing.T) {
 		token := w.owned(job.Job{Name: "job", Schedule: "@hourly"})
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		time.AfterFunc(time.Second, func() { w.kill() })
-		if entries, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || only(entries).State != RunUnknown {
+		if entries, err := w.c.StopRun(w.Context(), "job", StopOptions{}); err != nil || only(entries).State != history.StateUnknown {
 			t.Errorf("%+v, %v; want it unknown", entries, err)
 		}
 	})

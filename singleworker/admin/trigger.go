@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
@@ -74,15 +75,14 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 	return TriggerResult{ID: a.id, Job: a.status}, nil
 }
 
-// AwaitRun waits until a manual run has ended and is not to be repeated after an
-// interruption, and returns its last entry, in any State; for a job with shards,
-// those of all shards, by index. An entry is RunUnknown if the request is gone
-// and no record of the run exists. If ctx is done first, the entries are as last
-// seen (RunWaiting, RunRunning ...), and the error, which wraps the cause of ctx,
-// says what the run waits for; the run is not canceled. Other errors: ErrNotFound
-// if the job no longer exists, ErrNoShard if the shard does not exist, ErrDenied,
-// and ErrUnavailable if nothing could be read.
-func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error) {
+// AwaitRun waits until a manual run has ended and is not to be repeated after an interruption, and
+// returns its last entry, in any State; for a job with shards, those of all shards, by index. An
+// entry is history.StateUnknown if the request is gone and no record of the run exists. If ctx is
+// done first, the entries are as last seen (history.StateWaiting, history.StateRunning ...), and
+// the error, which wraps the cause of ctx, says what the run waits for; the run is not canceled.
+// Other errors: ErrNotFound if the job no longer exists, ErrNoShard if the shard does not exist,
+// ErrDenied, and ErrUnavailable if nothing could be read.
+func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]history.Entry, error) {
 	var runs []*openRun
 	err := c.await(ctx, func(l *lookout) (bool, error) {
 		if runs == nil {
@@ -94,13 +94,13 @@ func (c *Client) AwaitRun(ctx context.Context, name, id string) ([]Entry, error)
 				if slot.job.isAbsent() && len(pasts) > 1 {
 					continue // it was not asked
 				}
-				manual := Entry{Run: Run{Manual: id, State: RunWaiting}, Count: 1}
+				manual := history.Entry{Run: history.Run{Manual: id, State: history.StateWaiting}, Count: 1}
 				runs = append(runs, newOpenRun(slot, c.tree.Request(slot.slot, id), manual))
 			}
 		}
 		return l.follow(ctx, name, runs, lookAtManual)
 	})
-	var entries []Entry
+	var entries []history.Entry
 	var open []*openRun
 	for _, run := range runs {
 		entries = append(entries, run.last)
@@ -130,12 +130,12 @@ func lastSeen(err error) string {
 // lookAtManual updates a manual run; gone says that its request is.
 func lookAtManual(r *openRun, slot past, gone bool) {
 	entry, found := slot.manual(r.last.Manual)
-	open := entry.State == RunRunning || entry.State == RunUnknown
+	open := entry.State == history.StateRunning || entry.State == history.StateUnknown
 	switch {
 	case found:
 		r.last = entry
 	case gone:
-		r.last.State = RunUnknown
+		r.last.State = history.StateUnknown
 	}
 	r.reason, r.done = progress(r.last, slot.job), gone && !(found && open)
 	if slot.job.isAbsent() {
@@ -144,17 +144,17 @@ func lookAtManual(r *openRun, slot past, gone bool) {
 }
 
 // progress describes the state of a manual run that is not done.
-func progress(run Entry, job JobStatus) string {
+func progress(run history.Entry, job JobStatus) string {
 	switch {
 	case run.NextAttempt != "":
 		return fmt.Sprintf("attempt %d is %s, the %s is pending", run.Attempt, run.State, run.NextAttempt)
-	case run.State == RunRunning:
+	case run.State == history.StateRunning:
 		return "it is running on " + run.InstanceID
-	case run.State != RunWaiting:
-		return "it is " + run.State
+	case run.State != history.StateWaiting:
+		return "it is " + string(run.State)
 	case job.State != StateOwned:
 		return "it has not started: " + job.Reason.String()
-	case job.LastRun != nil && job.LastRun.State == RunRunning:
+	case job.LastRun != nil && job.LastRun.State == history.StateRunning:
 		return "it waits for the run in progress on " + job.LastRun.InstanceID
 	}
 	return job.Owner.InstanceID + " has not started it"

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -36,9 +37,9 @@ func manual(id string, token int64, attempt int) zkrec.Run {
 }
 
 // only is the entry of a job without shards.
-func only(entries []Entry) Entry {
+func only(entries []history.Entry) history.Entry {
 	if len(entries) != 1 {
-		return Entry{}
+		return history.Entry{}
 	}
 	return entries[0]
 }
@@ -152,7 +153,7 @@ func TestTriggerWithoutReply(t *testing.T) {
 						waiting, _ := owner.waiting(w.Context(), "job")
 						for id := range waiting {
 							entry := zkrec.Entry{Run: manual(id, token, 1)}
-							entry.State = zkrec.RunOK
+							entry.State = history.StateOK
 							w.end(entry, zkdelete(owner.tree.Request("job", id)))
 						}
 						return len(waiting) > 0
@@ -181,37 +182,37 @@ func TestAwaitRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := result.ID
-		soon := func() (Entry, error) {
+		soon := func() (history.Entry, error) {
 			ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
 			defer cancel()
 			entries, err := w.c.AwaitRun(ctx, "job", id)
 			return only(entries), err
 		}
-		want := func(what, state, says string) {
+		want := func(what string, state history.State, says string) {
 			t.Helper()
 			entry, err := soon()
 			if entry.State != state || entry.Manual != id || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %s, %v; want %s, %s", what, entry.State, err, state, says)
 			}
 		}
-		want("at first", RunWaiting, "app-1 has not started it")
+		want("at first", history.StateWaiting, "app-1 has not started it")
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "other", Token: token})
-		want("behind another run", RunWaiting, "it waits for the run in progress on app-1")
+		want("behind another run", history.StateWaiting, "it waits for the run in progress on app-1")
 		w.claim(manual(id, token, 1))
-		want("it runs", RunRunning, "it is running on app-1")
+		want("it runs", history.StateRunning, "it is running on app-1")
 		failed := zkrec.Entry{Run: manual(id, token, 1)}
-		failed.State = zkrec.RunFailed
+		failed.State = history.StateFailed
 		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, failed).Encode(0))
-		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, NextAttempt: zkrec.NextRetry, NextAttemptAt: 5}.Encode())
-		want("it failed", RunFailed, "attempt 1 is failed, the retry is pending")
+		w.put(w.c.tree.Tick("job"), zkrec.Tick{Run: failed.Run, NextAttempt: history.NextRetry, NextAttemptAt: 5}.Encode())
+		want("it failed", history.StateFailed, "attempt 1 is failed, the retry is pending")
 		w.claim(manual(id, token, 2))
 		w.kill()
-		want("its owner died", RunUnknown, "it is unknown")
+		want("its owner died", history.StateUnknown, "it is unknown")
 
 		begin := time.Now()
 		time.AfterFunc(500*time.Millisecond, func() {
 			ok := zkrec.Entry{Run: manual(id, token, 2)}
-			ok.State = zkrec.RunOK
+			ok.State = history.StateOK
 			w.end(ok, zkdelete(w.c.tree.Request("job", id)))
 		})
 		if entry, err := soon(); err != nil || !entry.OK() || entry.Attempt != 2 || time.Since(begin) != 500*time.Millisecond {
@@ -219,7 +220,7 @@ func TestAwaitRun(t *testing.T) {
 		}
 		w.put(w.c.tree.History("job"), nil)
 		w.put(w.c.tree.Tick("job"), nil)
-		if entry, err := soon(); err != nil || entry.State != RunUnknown {
+		if entry, err := soon(); err != nil || entry.State != history.StateUnknown {
 			t.Errorf("it was forgotten: %+v, %v", entry, err)
 		}
 		if _, err := w.c.Cancel(w.Context(), "job"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -83,10 +84,10 @@ type JobStatus struct {
 	// DoneAt is since when the job is done, by ZooKeeper's clock; zero if its State is not StateDone.
 	DoneAt time.Time `json:"done_at,omitzero"`
 	// LastRun is nil if the job never ran.
-	LastRun *Run `json:"last_run"`
+	LastRun *history.Run `json:"last_run"`
 	// HeldRun is a run before LastRun, which is manual: its NextAttempt waits for the end of a pause.
 	// Nil if none does.
-	HeldRun *Run `json:"held_run,omitempty"`
+	HeldRun *history.Run `json:"held_run,omitempty"`
 	// Overrun is the first tick that came due during the run in progress; zero if none did. By
 	// Job.Overlap, it and those after it are skipped, or wait for the run to end.
 	Overrun time.Time `json:"overrun_tick,omitzero"`

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -92,7 +93,7 @@ func eventText(ev Event) string {
 	if e := ev.Entry; e != nil {
 		text += fmt.Sprintf(" %s%s", e.RunID, e.Reason)
 		if ev.Kind == EventRunEnded {
-			text += " " + e.State
+			text += " " + string(e.State)
 		}
 		if e.RunID == "" {
 			text += fmt.Sprintf(" x%d", e.Count)
@@ -125,7 +126,7 @@ func eventText(ev Event) string {
 	return text
 }
 
-func entryOfRun(id, state string) zkrec.Entry {
+func entryOfRun(id string, state history.State) zkrec.Entry {
 	return zkrec.Entry{Run: zkrec.Run{Tick: time.Now().UnixMilli(), RunID: id, State: state, Attempt: 1}}
 }
 
@@ -147,12 +148,12 @@ func TestWatch(t *testing.T) {
 
 		w.claim(zkrec.Run{Tick: noon.UnixMilli(), RunID: "a", Token: token})
 		on.want("claim", "run_begun job a")
-		w.end(entryOfRun("a", zkrec.RunOK))
+		w.end(entryOfRun("a", history.StateOK))
 		on.want("end", "run_ended job a ok")
-		w.end(entryOfRun("b", zkrec.RunFailed))
-		w.end(entryOfRun("c", zkrec.RunOK))
+		w.end(entryOfRun("b", history.StateFailed))
+		w.end(entryOfRun("c", history.StateOK))
 		on.want("short runs", "run_begun job b", "run_ended job b failed", "run_begun job c", "run_ended job c ok")
-		row := zkrec.Entry{Run: zkrec.Run{Tick: time.Now().UnixMilli(), State: zkrec.TickSkipped}, Count: 2, Reason: zkrec.ReasonPaused}
+		row := zkrec.Entry{Run: zkrec.Run{Tick: time.Now().UnixMilli(), State: history.StateSkipped}, Count: 2, Reason: history.ReasonPaused}
 		row.To = row.Tick + 1000
 		w.end(row)
 		on.want("skipped", "ticks_skipped job paused x2")
@@ -207,8 +208,8 @@ func TestWatchResumes(t *testing.T) {
 		on := w.watch(c, WatchOptions{})
 		on.want("at first", "watching")
 		client.Partition()
-		w.end(entryOfRun("a", zkrec.RunOK))
-		w.end(entryOfRun("b", zkrec.RunOK))
+		w.end(entryOfRun("a", history.StateOK))
+		w.end(entryOfRun("b", history.StateOK))
 		on.want("cut off")
 		client.Heal()
 		time.Sleep(5 * time.Second)
@@ -222,7 +223,7 @@ func TestWatchResumes(t *testing.T) {
 		on.want("a new session", "job_submitted new", "instance_joined app-1")
 		client.Partition()
 		for i := range zkrec.MinHistory + 6 {
-			w.end(entryOfRun(fmt.Sprintf("run-%d", i), zkrec.RunOK))
+			w.end(entryOfRun(fmt.Sprintf("run-%d", i), history.StateOK))
 		}
 		client.Heal()
 		time.Sleep(20 * time.Second)
@@ -240,14 +241,14 @@ func TestWatchLateResult(t *testing.T) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		on := w.watch(w.operator(), WatchOptions{})
 		on.want("at first", "watching")
-		w.end(entryOfRun("a", zkrec.RunInterrupted))
+		w.end(entryOfRun("a", history.StateInterrupted))
 		on.want("interrupted", "run_begun job a", "run_ended job a interrupted")
-		w.late(entryOfRun("a", zkrec.RunOK))
+		w.late(entryOfRun("a", history.StateOK))
 		on.want("late", "run_ended job a ok amended")
-		w.late(entryOfRun("a", zkrec.RunFailed))
+		w.late(entryOfRun("a", history.StateFailed))
 		again := w.watch(w.operator(), WatchOptions{})
 		again.want("of a run that had ended before", "watching")
-		w.late(entryOfRun("a", zkrec.RunOK))
+		w.late(entryOfRun("a", history.StateOK))
 		again.want("late", "run_ended job a ok amended")
 	})
 }
@@ -260,7 +261,7 @@ func TestWatchSince(t *testing.T) {
 		w.submit(job.Job{Name: "idle", Schedule: "@hourly"})
 		w.instance("app-1", "job")
 		w.adopt("app-1", "job")
-		w.end(entryOfRun("a", zkrec.RunOK))
+		w.end(entryOfRun("a", history.StateOK))
 		first := w.watch(w.operator(), WatchOptions{})
 		settle()
 		cursor := first.events[0].Cursor
@@ -269,7 +270,7 @@ func TestWatchSince(t *testing.T) {
 			t.Fatal("no cursor")
 		}
 		token := w.adopt("app-2", "job")
-		entry := entryOfRun("b", zkrec.RunOK)
+		entry := entryOfRun("b", history.StateOK)
 		entry.Token = token
 		w.end(entry)
 		w.submit(job.Job{Name: "new", Schedule: "@hourly"})
@@ -277,7 +278,7 @@ func TestWatchSince(t *testing.T) {
 		on := w.watch(w.operator(), WatchOptions{Since: cursor})
 		on.want("since", "job_owned job by app-2", "run_begun job a repeated", "run_ended job a ok repeated",
 			"run_begun job b", "run_ended job b ok", "gap jobs 0", "job_submitted new", "gap instances 0", "watching")
-		w.end(entryOfRun("c", zkrec.RunOK))
+		w.end(entryOfRun("c", history.StateOK))
 		on.want("then", "run_begun job c", "run_ended job c ok")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -77,7 +78,7 @@ func TestWatchResumesFromAnyCursor(t *testing.T) {
 							}
 							cursor = ev.Cursor
 							if ev.Kind == EventRunBegun && told[ev.Entry.RunID] == "" || ev.Kind == EventRunEnded {
-								told[ev.Entry.RunID] = ev.Entry.State
+								told[ev.Entry.RunID] = string(ev.Entry.State)
 							}
 							if left > 0 && stops.IntN(50) == 0 {
 								break
@@ -98,7 +99,7 @@ func TestWatchResumesFromAnyCursor(t *testing.T) {
 				for slot, runs := range newTruth(w.server.Log(), from).runs {
 					want := make(map[string]string)
 					for _, text := range runs {
-						words := append(strings.Fields(text), zkrec.RunRunning)
+						words := append(strings.Fields(text), string(history.StateRunning))
 						want[words[1]] = words[2]
 					}
 					for id, state := range want {
@@ -186,8 +187,8 @@ func (m *madeUp) run(name string) {
 	run, open := m.runs[name]
 	ended := zkrec.Entry{Run: run}
 	ended.Ended = time.Now().UnixMilli()
-	if ended.State = zkrec.RunOK; m.r.IntN(3) == 0 {
-		ended.State = zkrec.RunInterrupted
+	if ended.State = history.StateOK; m.r.IntN(3) == 0 {
+		ended.State = history.StateInterrupted
 	}
 	again := !open || m.r.IntN(3) == 0
 	log := m.logs[name]
@@ -199,7 +200,7 @@ func (m *madeUp) run(name string) {
 	if again {
 		m.ids++
 		now := time.Now().UnixMilli()
-		run = zkrec.Run{Tick: now, Started: now, RunID: fmt.Sprintf("run-%d", m.ids), State: zkrec.RunRunning}
+		run = zkrec.Run{Tick: now, Started: now, RunID: fmt.Sprintf("run-%d", m.ids), State: history.StateRunning}
 		m.runs[name] = run
 	}
 	m.write(name, zkrec.Tick{Watermark: time.Now().UnixMilli(), Run: run}, log)
@@ -211,8 +212,8 @@ func (m *madeUp) run(name string) {
 		}
 		delete(m.lost, name)
 	}
-	if open && again && ended.State == zkrec.RunInterrupted {
-		ended.State = zkrec.RunFailed
+	if open && again && ended.State == history.StateInterrupted {
+		ended.State = history.StateFailed
 		m.lost[name] = ended
 	}
 }
@@ -231,7 +232,7 @@ func (m *madeUp) write(name string, tick zkrec.Tick, log zkrec.Log) {
 // skip skips ticks, which may continue a row.
 func (m *madeUp) skip(name string) {
 	now := time.Now().UnixMilli()
-	row := zkrec.Entry{Run: zkrec.Run{Tick: now, State: zkrec.TickSkipped}, Count: 1 + m.r.IntN(3), Reason: zkrec.ReasonPaused}
+	row := zkrec.Entry{Run: zkrec.Run{Tick: now, State: history.StateSkipped}, Count: 1 + m.r.IntN(3), Reason: history.ReasonPaused}
 	row.To = now + int64(row.Count-1)
 	through := int64(0)
 	if all := m.logs[name].History().Entries; len(all) > 0 && m.r.IntN(2) == 0 {
@@ -319,7 +320,7 @@ func newTruth(log []zkdev.Txn, from int64) *truth {
 // told notes what a write of a history says. It comes after that of the tick record, or before, in
 // one transaction.
 func (tr *truth) told(slot string, was, now zkrec.History) {
-	states, rows := make(map[string]string), make(map[int64]int)
+	states, rows := make(map[string]history.State), make(map[int64]int)
 	for _, e := range was.Entries {
 		if states[e.RunID] = e.State; e.RunID == "" {
 			rows[e.Tick] = e.Ticks()
@@ -330,9 +331,9 @@ func (tr *truth) told(slot string, was, now zkrec.History) {
 		case e.RunID == "":
 			tr.skipped[slot] += e.Ticks() - rows[e.Tick]
 		case states[e.RunID] == "":
-			tr.runs[slot] = append(tr.runs[slot], "ended "+e.RunID+" "+e.State)
+			tr.runs[slot] = append(tr.runs[slot], "ended "+e.RunID+" "+string(e.State))
 		case states[e.RunID] != e.State:
-			tr.runs[slot] = append(tr.runs[slot], "amended "+e.RunID+" "+e.State)
+			tr.runs[slot] = append(tr.runs[slot], "amended "+e.RunID+" "+string(e.State))
 		}
 	}
 }
@@ -363,7 +364,7 @@ func (tr *truth) compare(t *testing.T, events []Event) {
 				t.Errorf("run %s ended at %v, and is told to have at %v", ev.Entry.RunID, ev.Entry.Ended, ev.At)
 			}
 			ended[first] = true
-			runs[ev.Job] = append(runs[ev.Job], word+" "+ev.Entry.State)
+			runs[ev.Job] = append(runs[ev.Job], word+" "+string(ev.Entry.State))
 		case EventTicksSkipped:
 			if skipped[ev.Job] += ev.Entry.Count; ev.Entry.Count == 0 {
 				if !ev.Continued || skipped[ev.Job] > 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -61,7 +62,7 @@ type SlotHistory struct {
 	// The last entry grows while it is a row of ticks that were not run. An entry of a run that was
 	// interrupted or lost is replaced if its result comes late. Nothing else changes but that entries
 	// are added, and that the oldest go.
-	Entries []Entry
+	Entries []history.Entry
 }
 
 // WatchHistories yields the histories of all jobs and then, until ctx is done or the loop ends,
@@ -169,11 +170,11 @@ func (w *watcher) takeWhole(p slotRead, pages []zkconn.ReadResult) {
 	}
 	t.history = stat.Mzxid
 	whole := SlotHistory{
-		Name: p.name, Incarnation: stat.Czxid, Written: inUTC(stat.Mtime),
+		Name: p.name, Incarnation: stat.Czxid, Written: zkrec.UTC(stat.Mtime),
 		Rev: history.Rev, Number: history.Number, Dropped: history.Dropped,
 	}
 	for _, e := range history.Entries {
-		whole.Entries = append(whole.Entries, entryOf(e))
+		whole.Entries = append(whole.Entries, e.Public())
 	}
 	w.histories.reading.Slots = append(w.histories.reading.Slots, whole)
 }

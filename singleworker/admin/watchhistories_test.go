@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -55,7 +56,7 @@ func (on *readings) want(what string, want ...string) {
 		for _, h := range r.Slots {
 			words := []string{h.Name}
 			for _, e := range h.Entries {
-				words = append(words, e.RunID+string(e.Reason)+":"+e.State)
+				words = append(words, e.RunID+string(e.Reason)+":"+string(e.State))
 			}
 			parts = append(parts, strings.Join(words, " "))
 		}
@@ -87,10 +88,10 @@ func TestWatchHistories(t *testing.T) {
 		on.want("no group yet", "")
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		on.want("submit", "job")
-		w.end(entryOfRun("a", zkrec.RunInterrupted))
+		w.end(entryOfRun("a", history.StateInterrupted))
 		on.want("end", "job a:interrupted")
-		w.end(entryOfRun("b", zkrec.RunOK))
-		w.end(entryOfRun("c", zkrec.RunOK))
+		w.end(entryOfRun("b", history.StateOK))
+		w.end(entryOfRun("c", history.StateOK))
 		on.want("short runs", "job a:interrupted b:ok c:ok")
 		w.submit(job.Job{Name: "wide", Schedule: "@hourly", Shards: 2})
 		var ops []zkconn.Op
@@ -112,7 +113,7 @@ func TestWatchHistories(t *testing.T) {
 		second := w.read(w.operator(), WatchHistoriesOptions{})
 		second.want("from the beginning", "job a:interrupted b:ok c:ok, wide[1]")
 		second.stop()
-		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("x", zkrec.RunOK)).Encode(0))
+		w.put(w.c.tree.History("job"), zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("x", history.StateOK)).Encode(0))
 		third := w.read(w.operator(), WatchHistoriesOptions{})
 		third.want("what may be torn is not left out of the whole", "wide[1], not whole", "job x:ok")
 		third.stop()
@@ -149,7 +150,7 @@ func TestWatchHistoriesReadsWhatWasWritten(t *testing.T) {
 				t.Errorf("%s: the history is read %d times, want %d", what, n, want)
 			}
 		}
-		run := entryOfRun("a", zkrec.RunOK)
+		run := entryOfRun("a", history.StateOK)
 		wantReads("a claim", 0, func() { w.claim(run.Run) })
 		on.want("a claim")
 		wantReads("a result", 1, func() { w.end(run) })
@@ -157,7 +158,7 @@ func TestWatchHistoriesReadsWhatWasWritten(t *testing.T) {
 
 		w.submit(job.Job{Name: "fresh", Schedule: "@hourly"})
 		on.want("submit", "fresh")
-		history := w.pagesOf("fresh", zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("b", zkrec.RunOK)))
+		history := w.pagesOf("fresh", zkrec.Log{}.Add(zkrec.MinHistory, 0, entryOfRun("b", history.StateOK)))
 		w.multi(append(history, zkconn.SetOp(w.c.tree.Tick("fresh"), []byte("zzz"), zkconn.AnyVersion))...)
 		on.want("a tick record that cannot be read", "fresh b:ok")
 	})
@@ -244,7 +245,7 @@ func TestWatchReadsATornHistoryAgain(t *testing.T) {
 			t.Errorf("read again %v, want %v; and noted %v", got, want, !watcher.ears.quiet())
 		}
 		watcher.histories = &historyWatch{}
-		log := zkrec.Log{}.From(zkrec.Mark{Rev: 3, Number: 3}).Add(zkrec.MinHistory, 0, entryOfRun("a", zkrec.RunOK), entryOfRun("b", zkrec.RunOK))
+		log := zkrec.Log{}.From(zkrec.Mark{Rev: 3, Number: 3}).Add(zkrec.MinHistory, 0, entryOfRun("a", history.StateOK), entryOfRun("b", history.StateOK))
 		pages := []zkconn.ReadResult{{Data: log.Encode(0), Stat: zkconn.Stat{Czxid: 1, Mzxid: 8}}, {Err: zkconn.ErrNoNode}}
 		for i, want := range []int{0, 1, 1} { // torn, read again, and for another reason
 			p.slot.ticks.mzxid = 9

@@ -153,7 +153,7 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult, re
 	}
 	spec, err := zkrec.ParseSpec(name, r.Data)
 	job.canceled = err == nil && spec.Canceled
-	ev := Event{Zxid: job.mzxid, At: inUTC(last.Mtime), Job: name, Version: job.version}
+	ev := Event{Zxid: job.mzxid, At: zkrec.UTC(last.Mtime), Job: name, Version: job.version}
 	if err == nil {
 		turned, _ := register.turned() // the job is in trouble if it cannot be read
 		ev.Paused, job.notify = turned.Paused.Covers(w.c.clock.now().now), spec.Job.Notify
@@ -167,7 +167,7 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult, re
 		w.jobList.created(job.czxid)
 		job.slots, job.fresh = make(map[string]*watchedSlot), w.watching || w.since > 0 && job.czxid > w.since
 		if job.fresh {
-			ev.Kind, ev.Zxid, ev.At, ev.Unseen = EventJobSubmitted, job.czxid, inUTC(r.Stat.Ctime), int(job.version+job.switched)
+			ev.Kind, ev.Zxid, ev.At, ev.Unseen = EventJobSubmitted, job.czxid, zkrec.UTC(r.Stat.Ctime), int(job.version+job.switched)
 		}
 	} else {
 		ev.Kind, ev.Unseen = EventJobChanged, unseen(was.version+was.switched, job.version+job.switched)

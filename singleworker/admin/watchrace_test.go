@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -20,7 +21,7 @@ import (
 // ends writes that a run of a job has ended.
 func (w *world) ends(name, run string) {
 	w.Helper()
-	entry := entryOfRun(run, zkrec.RunOK)
+	entry := entryOfRun(run, history.StateOK)
 	w.record(name, zkrec.Tick{Watermark: entry.Tick, Run: entry.Run}, w.log(name).Add(zkrec.MinHistory, 0, entry))
 }
 
@@ -172,13 +173,13 @@ func TestWatchMixesNoTwoJobs(t *testing.T) {
 		name  string
 		ran   bool
 		delay zkdev.Action
-		state string // of the next one's first run
+		state history.State // of the next one's first run
 	}{
-		{"the history was read before", true, zkdev.DelayReply(2 * time.Second), zkrec.RunOK},
-		{"it was not", false, zkdev.DelayReply(2 * time.Second), zkrec.RunOK},
-		{"both records are the next one's", true, zkdev.Delay(2 * time.Second), zkrec.RunOK},
-		{"both are, and none was read before", false, zkdev.Delay(2 * time.Second), zkrec.RunOK},
-		{"both are, and nothing has ended", false, zkdev.Delay(2 * time.Second), zkrec.RunRunning},
+		{"the history was read before", true, zkdev.DelayReply(2 * time.Second), history.StateOK},
+		{"it was not", false, zkdev.DelayReply(2 * time.Second), history.StateOK},
+		{"both records are the next one's", true, zkdev.Delay(2 * time.Second), history.StateOK},
+		{"both are, and none was read before", false, zkdev.Delay(2 * time.Second), history.StateOK},
+		{"both are, and nothing has ended", false, zkdev.Delay(2 * time.Second), history.StateRunning},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +198,7 @@ func TestWatchMixesNoTwoJobs(t *testing.T) {
 				w.must(err)
 				w.submit(job.Job{Name: "a", Schedule: "@daily"})
 				want := []string{"job_canceled a", "job_submitted a", "run_begun a b1", "run_ended a b1 ok"}
-				if c.state == zkrec.RunOK {
+				if c.state == history.StateOK {
 					w.ends("a", "b1")
 				} else {
 					w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("b1", c.state).Run}.Encode())
@@ -233,24 +234,24 @@ func TestWatchNodesThatComeBack(t *testing.T) {
 		settle()
 		on.want("it is back", "run_begun job[1] c", "run_ended job[1] c ok")
 
-		history := w.c.tree.History("job[1]")
-		w.multi(zkdelete(history))
-		w.put(w.c.tree.Tick("job[1]"), zkrec.Tick{Run: entryOfRun("x", zkrec.RunRunning).Run, History: zkrec.Mark{Rev: 5, Number: 5}}.Encode())
+		entries := w.c.tree.History("job[1]")
+		w.multi(zkdelete(entries))
+		w.put(w.c.tree.Tick("job[1]"), zkrec.Tick{Run: entryOfRun("x", history.StateRunning).Run, History: zkrec.Mark{Rev: 5, Number: 5}}.Encode())
 		on.want("without a history")
-		w.multi(zkcreate(history, nil))
+		w.multi(zkcreate(entries, nil))
 		w.ends("job[1]", "d")
 		settle()
 		cursor := on.events[len(on.events)-1].Cursor
 		on.want("it is empty", "gap job[1] runs 0")
 		w.ends("job[1]", "e")
 		on.want("it continues", "run_begun job[1] e", "run_ended job[1] e ok")
-		w.multi(zkdelete(history), zkcreate(history, nil))
+		w.multi(zkdelete(entries), zkcreate(entries, nil))
 		w.ends("job[1]", "f")
 		on.want("another one is where it was", "gap job[1] runs 0")
-		w.multi(zkdelete(history))
+		w.multi(zkdelete(entries))
 		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
 		on.want("resumed without a history", "watching")
-		w.multi(zkcreate(history, nil))
+		w.multi(zkcreate(entries, nil))
 		w.ends("job[1]", "g")
 		settle()
 		created := on.events[len(on.events)-1].Created
@@ -265,8 +266,8 @@ func TestWatchNodesThatComeBack(t *testing.T) {
 		on.want("the tick record is another one")
 		w.ends("job[1]", "h")
 		on.want("it continues there", "run_begun job[1] h", "run_ended job[1] h ok")
-		next := entryOfRun("i", zkrec.RunOK)
-		w.multi(zkdelete(history), zkcreate(history, zkrec.Log{}.Add(zkrec.MinHistory, 0, next).Encode(0)))
+		next := entryOfRun("i", history.StateOK)
+		w.multi(zkdelete(entries), zkcreate(entries, zkrec.Log{}.Add(zkrec.MinHistory, 0, next).Encode(0)))
 		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
 		on.want("resumed with another history", "run_begun job[1] i repeated", "run_ended job[1] i ok repeated", "watching")
 		w.record("job[1]", zkrec.Tick{Run: next.Run}, zkrec.Log{}.From(zkrec.Mark{Rev: 9, Number: 9}).Add(zkrec.MinHistory, 0, next))
@@ -275,9 +276,9 @@ func TestWatchNodesThatComeBack(t *testing.T) {
 		if gap := on.events[0].Gap; gap == nil || gap.After != cursor {
 			t.Errorf("at first there is %+v, want a gap after %d", on.events[0], cursor)
 		}
-		w.multi(zkdelete(history))
-		w.put(tick, zkrec.Tick{Run: entryOfRun("j", zkrec.RunRunning).Run}.Encode())
-		w.multi(zkcreate(history, nil))
+		w.multi(zkdelete(entries))
+		w.put(tick, zkrec.Tick{Run: entryOfRun("j", history.StateRunning).Run}.Encode())
+		w.multi(zkcreate(entries, nil))
 		on = w.watch(w.watchedBy("watch"), WatchOptions{Since: cursor})
 		on.want("resumed, and the history is newer than the tick record", "run_begun job[1] j repeated", "watching")
 	})
@@ -302,9 +303,9 @@ func TestWatchARecordThatWasEmptied(t *testing.T) {
 		}
 		log := w.log("a")
 		w.put(w.c.tree.History("a"), []byte("zzz"))
-		w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("a3", zkrec.RunOK).Run, History: zkrec.Mark{Rev: 3, Number: 3}}.Encode())
+		w.put(w.c.tree.Tick("a"), zkrec.Tick{Run: entryOfRun("a3", history.StateOK).Run, History: zkrec.Mark{Rev: 3, Number: 3}}.Encode())
 		on.want("an unreadable history", "gap a record 0")
-		w.put(w.c.tree.History("a"), log.Add(zkrec.MinHistory, 0, entryOfRun("a3", zkrec.RunOK)).Encode(0))
+		w.put(w.c.tree.History("a"), log.Add(zkrec.MinHistory, 0, entryOfRun("a3", history.StateOK)).Encode(0))
 		w.ends("a", "a4")
 		on.want("of what was not there", "run_begun a a4", "run_ended a a4 ok")
 	})
@@ -337,13 +338,13 @@ func TestWatchCosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const perRequest = zkconn.MaxReads
 		n := *watchJobs
-		var history zkrec.Log
+		var log zkrec.Log
 		for i := range zkrec.MinHistory {
-			history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
-				Tick: noon.UnixMilli(), RunID: fmt.Sprintf("0198c5e2-0000-7000-8000-%012d", i), SID: "app-1", Token: 4294967313, Attempt: 1, Started: noon.UnixMilli(), Ended: noon.UnixMilli(), State: zkrec.RunOK,
+			log = log.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
+				Tick: noon.UnixMilli(), RunID: fmt.Sprintf("0198c5e2-0000-7000-8000-%012d", i), SID: "app-1", Token: 4294967313, Attempt: 1, Started: noon.UnixMilli(), Ended: noon.UnixMilli(), State: history.StateOK,
 			}})
 		}
-		last := zkrec.Tick{Watermark: noon.UnixMilli(), Run: history.History().Entries[zkrec.MinHistory-1].Run}
+		last := zkrec.Tick{Watermark: noon.UnixMilli(), Run: log.History().Entries[zkrec.MinHistory-1].Run}
 		w.submit(job.Job{Name: "first", Schedule: "@hourly"})
 		for i := range n {
 			name := fmt.Sprintf("job-%05d", i)
@@ -352,7 +353,7 @@ func TestWatchCosts(t *testing.T) {
 				ops = append(ops, zkcreate(node.Path, node.Data))
 			}
 			w.multi(ops...)
-			w.record(name, last, history)
+			w.record(name, last, log)
 		}
 		var in, out, requests atomic.Int64
 		client := w.server.Client("watch")
@@ -391,11 +392,11 @@ func TestWatchCosts(t *testing.T) {
 			}
 		}
 		begun := zkrec.Entry{Run: last.Run}
-		begun.RunID, begun.State = "next", zkrec.RunRunning
-		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history)
+		begun.RunID, begun.State = "next", history.StateRunning
+		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, log)
 		measure("a claim of each job, 100 a second", n/30)
-		begun.State = zkrec.RunOK
-		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, history.Add(zkrec.MinHistory, 0, begun))
+		begun.State = history.StateOK
+		change(zkrec.Tick{Watermark: noon.UnixMilli(), Run: begun.Run}, log.Add(zkrec.MinHistory, 0, begun))
 		measure("a result of each job, 100 a second", n/10)
 		client.Disconnect()
 		measure("a lost connection", full)
@@ -422,7 +423,7 @@ func TestWatchRunsThatFollowEachOther(t *testing.T) {
 		on.want("the first", "run_begun job a")
 		for _, next := range []string{"b", "c"} {
 			before := string(next[0] - 1)
-			w.end(entryOfRun(before, zkrec.RunOK))
+			w.end(entryOfRun(before, history.StateOK))
 			w.claim(entryOfRun(next, "").Run)
 			on.want("another", "run_ended job "+before+" ok", "run_begun job "+next)
 		}
@@ -438,20 +439,20 @@ func TestWatchSaysWhatIsSuperseded(t *testing.T) {
 		w.instance("app-1", "job")
 		w.adopt("app-1", "job")
 		on := w.watch(w.operator(), WatchOptions{})
-		w.end(entryOfRun("a", zkrec.RunInterrupted))
+		w.end(entryOfRun("a", history.StateInterrupted))
 		settle()
 		on.events = nil
-		b := entryOfRun("b", zkrec.RunOK)
-		w.late(entryOfRun("a", zkrec.RunLost))
+		b := entryOfRun("b", history.StateOK)
+		w.late(entryOfRun("a", history.StateLost))
 		on.want("of the last run", "run_ended job a lost amended")
 		w.claim(b.Run)
 		on.want("the next attempt", "run_begun job b")
-		w.late(entryOfRun("a", zkrec.RunInterrupted))
+		w.late(entryOfRun("a", history.StateInterrupted))
 		on.want("while the next one runs", "run_ended job a interrupted amended superseded")
 		w.end(b)
 		settle()
 		on.events = nil
-		w.late(entryOfRun("a", zkrec.RunFailed))
+		w.late(entryOfRun("a", history.StateFailed))
 		on.want("after the next one", "run_ended job a failed amended superseded")
 	})
 }
@@ -464,14 +465,14 @@ func TestWatchFromALostHistory(t *testing.T) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 		w.instance("app-1", "job")
 		w.adopt("app-1", "job")
-		w.end(entryOfRun("a", zkrec.RunOK))
+		w.end(entryOfRun("a", history.StateOK))
 		on := w.watch(w.operator(), WatchOptions{Since: w.server.Zxid() + 1000})
 		settle()
 		if cursor := on.events[len(on.events)-1].Cursor; cursor == 0 || cursor > w.server.Zxid() {
 			t.Errorf("the cursor is %d, the server at %d", cursor, w.server.Zxid())
 		}
 		on.want("at first", "gap lost 0", "watching")
-		w.end(entryOfRun("b", zkrec.RunOK))
+		w.end(entryOfRun("b", history.StateOK))
 		on.want("then", "run_begun job b", "run_ended job b ok")
 	})
 }
@@ -493,11 +494,11 @@ func TestWatchOutlivesARestore(t *testing.T) {
 				w.submit(job.Job{Name: "job", Schedule: "@hourly"})
 				on := w.watch(w.operator(), WatchOptions{})
 				on.want("at first", "watching")
-				w.end(entryOfRun("a", zkrec.RunOK))
+				w.end(entryOfRun("a", history.StateOK))
 				on.want("one run", "run_begun job a", "run_ended job a ok")
 				backup := w.server.Snapshot()
-				w.end(entryOfRun("b", zkrec.RunOK))
-				w.end(entryOfRun("c", zkrec.RunOK))
+				w.end(entryOfRun("b", history.StateOK))
+				w.end(entryOfRun("c", history.StateOK))
 				for range 100 {
 					w.put(w.c.tree.Alive("job"), nil)
 				}
@@ -510,14 +511,14 @@ func TestWatchOutlivesARestore(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				on.want("restored", c.want...)
-				w.end(entryOfRun("d", zkrec.RunOK))
+				w.end(entryOfRun("d", history.StateOK))
 				settle()
 				last := on.events[len(on.events)-1]
 				if last.Cursor > w.server.Zxid() {
 					t.Errorf("the cursor is %d, the server at %d", last.Cursor, w.server.Zxid())
 				}
 				on.want("it continues", "run_begun job d", "run_ended job d ok")
-				w.end(entryOfRun("e", zkrec.RunOK))
+				w.end(entryOfRun("e", history.StateOK))
 				_, err := w.c.Pause(w.Context(), "job", PauseOptions{})
 				w.must(err)
 				next := w.watch(w.operator(), WatchOptions{Since: last.Cursor})

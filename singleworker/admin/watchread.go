@@ -315,7 +315,7 @@ func (w *watcher) readInstance(id string, r zkconn.ReadResult) {
 	now := watchedInstance{r.Stat.Czxid, r.Stat.Mzxid, record.Incarnation, record.State}
 	w.instances[id] = now
 	ev := Event{
-		Zxid: now.mzxid, At: inUTC(r.Stat.Mtime), InstanceID: id, Incarnation: now.incarnation, State: now.state,
+		Zxid: now.mzxid, At: zkrec.UTC(r.Stat.Mtime), InstanceID: id, Incarnation: now.incarnation, State: now.state,
 	}
 	if now.czxid != was.czxid {
 		w.nodeList.created(now.czxid)
@@ -323,7 +323,7 @@ func (w *watcher) readInstance(id string, r zkconn.ReadResult) {
 			w.tell(Event{Kind: EventInstanceLeft, Zxid: now.czxid, InstanceID: id, Incarnation: was.incarnation})
 		}
 		if w.watching || w.since > 0 && now.czxid > w.since {
-			ev.Kind, ev.Zxid, ev.At = EventInstanceJoined, now.czxid, inUTC(r.Stat.Ctime)
+			ev.Kind, ev.Zxid, ev.At = EventInstanceJoined, now.czxid, zkrec.UTC(r.Stat.Ctime)
 			if now.state != InstanceNone {
 				w.tell(ev)
 			}

@@ -44,12 +44,12 @@ func (w *watcher) readOwner(name string, slot *watchedSlot, r zkconn.ReadResult)
 	if was.mzxid == r.Stat.Mzxid || was.mzxid == 0 && !slot.fresh && (w.since == 0 || r.Stat.Mzxid <= w.since) {
 		return
 	}
-	ev := Event{Zxid: r.Stat.Mzxid, At: inUTC(r.Stat.Mtime), Job: name, Previous: was.sid, Unseen: unseen(was.version, r.Stat.Version)}
+	ev := Event{Zxid: r.Stat.Mzxid, At: zkrec.UTC(r.Stat.Mtime), Job: name, Previous: was.sid, Unseen: unseen(was.version, r.Stat.Version)}
 	if was.mzxid == 0 && !slot.fresh {
 		ev.Unseen = 0 // since when is not known
 	}
 	if record.SID != "" {
-		ev.Kind, ev.Owner = EventJobOwned, &Owner{InstanceID: record.SID, Token: r.Stat.Mzxid, Since: inUTC(r.Stat.Mtime)}
+		ev.Kind, ev.Owner = EventJobOwned, &Owner{InstanceID: record.SID, Token: r.Stat.Mzxid, Since: zkrec.UTC(r.Stat.Mtime)}
 		w.tell(ev)
 	} else if was.sid != "" || ev.Unseen > 0 || was.mzxid == 0 && !slot.fresh {
 		ev.Kind = EventJobUnowned
@@ -188,7 +188,7 @@ func (w *watcher) tellTicks(p slotRead, history zkrec.History, stat zkconn.Stat)
 		stat = p.stat
 	}
 	for _, ev := range last {
-		ev.Zxid, ev.At = stat.Mzxid, inUTC(stat.Mtime)
+		ev.Zxid, ev.At = stat.Mzxid, zkrec.UTC(stat.Mtime)
 		w.tellTick(p, ev)
 	}
 }

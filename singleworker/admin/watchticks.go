@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -84,7 +85,7 @@ func (t *watchedTicks) follow(tick zkrec.Tick, h zkrec.History) (events, last []
 
 // begun is the begin of a run that may have ended.
 func begun(e zkrec.Entry) Event {
-	e.State, e.Ended, e.Error = zkrec.RunRunning, 0, ""
+	e.State, e.Ended, e.Error = history.StateRunning, 0, ""
 	return Event{Kind: EventRunBegun, Entry: entryPtr(e)}
 }
 
@@ -101,7 +102,7 @@ func endOf(e zkrec.Entry, again bool, tick zkrec.Tick, h zkrec.History) Event {
 	}
 	if ev.Superseded = ev.Amended && later; !ev.Amended {
 		what, at := tick.NextAttemptOf(e.RunID)
-		ev.Entry.NextAttempt, ev.Entry.NextAttemptAt = what, milli(at)
+		ev.Entry.NextAttempt, ev.Entry.NextAttemptAt = what, zkrec.Time(at)
 	}
 	return ev
 }
@@ -109,7 +110,7 @@ func endOf(e zkrec.Entry, again bool, tick zkrec.Tick, h zkrec.History) Event {
 // grown is ticks that were not run, of which some may have been reported.
 func (t *watchedTicks) grown(e zkrec.Entry, again bool) Event {
 	ev := Event{Kind: EventTicksSkipped, Entry: entryPtr(e), Continued: again}
-	if e.State == zkrec.TickMissed {
+	if e.State == history.StateMissed {
 		ev.Kind = EventTicksMissed
 	}
 	if again {
@@ -125,7 +126,7 @@ func (t *watchedTicks) grown(e zkrec.Entry, again bool) Event {
 // ZooKeeper has the time. Of the others only the instance that made them has, and its clock may be
 // wrong.
 func happened(ev Event, h zkrec.History, stat zkconn.Stat) time.Time {
-	at := inUTC(stat.Mtime)
+	at := zkrec.UTC(stat.Mtime)
 	known := ev.Entry.Ended
 	switch {
 	case ev.Kind == EventRunBegun:
@@ -139,7 +140,7 @@ func happened(ev Event, h zkrec.History, stat zkconn.Stat) time.Time {
 	return known
 }
 
-func entryPtr(e zkrec.Entry) *Entry {
-	entry := entryOf(e)
+func entryPtr(e zkrec.Entry) *history.Entry {
+	entry := e.Public()
 	return &entry
 }

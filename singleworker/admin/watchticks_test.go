@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -14,9 +15,9 @@ import (
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	entry := func(id string) zkrec.Entry {
-		e := zkrec.Entry{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunOK}}
+		e := zkrec.Entry{Run: zkrec.Run{Tick: 1, RunID: id, State: history.StateOK}}
 		if e.RunID == "" {
-			e = zkrec.Entry{Run: zkrec.Run{Tick: 10, State: zkrec.TickSkipped}, To: 12, Count: 3}
+			e = zkrec.Entry{Run: zkrec.Run{Tick: 10, State: history.StateSkipped}, To: 12, Count: 3}
 		}
 		return e
 	}
@@ -27,13 +28,13 @@ func TestFollow(t *testing.T) {
 		return log
 	}
 	open := func(id string, log zkrec.Log) zkrec.Tick {
-		return zkrec.Tick{Run: zkrec.Run{Tick: 1, RunID: id, State: zkrec.RunRunning}, History: log.Mark()}
+		return zkrec.Tick{Run: zkrec.Run{Tick: 1, RunID: id, State: history.StateRunning}, History: log.Mark()}
 	}
 	closed := func(id string, log zkrec.Log) zkrec.Tick {
 		return zkrec.Tick{Run: entry(id).Run, History: log.Mark()}
 	}
 	late := entry("a")
-	late.State = zkrec.RunFailed
+	late.State = history.StateFailed
 	amended, _ := logOf(9, "a", "b").Amend(late)
 	skipped, _ := logOf(9, "a", "").Amend(late)
 	type read struct {
@@ -133,7 +134,7 @@ func TestFollowTellsWhen(t *testing.T) {
 		"a begin, likewise":          {2, EventRunBegun, 5, 6, 0},
 		"of an entry without a time": {2, EventRunEnded, -5, -1 << 40, 0},
 	} {
-		ev := Event{Kind: c.kind, Entry: &Entry{Rev: c.rev, Run: Run{Started: at.Add(c.started), Ended: at.Add(c.ended)}}}
+		ev := Event{Kind: c.kind, Entry: &history.Entry{Rev: c.rev, Run: history.Run{Started: at.Add(c.started), Ended: at.Add(c.ended)}}}
 		if c.ended == -1<<40 {
 			ev.Entry.Ended = time.Time{}
 		}

@@ -159,7 +159,7 @@ func (w *watcher) tellTrouble(r reading, live map[string]Instance, at moment) er
 	if maps.Equal(now, job.troubles) && len(job.gone) == 0 {
 		return nil
 	}
-	w.tell(Event{Kind: EventJobTrouble, Zxid: w.seen, At: inUTC(at.now), Job: r.name, Status: &status, Gone: job.gone})
+	w.tell(Event{Kind: EventJobTrouble, Zxid: w.seen, At: zkrec.UTC(at.now), Job: r.name, Status: &status, Gone: job.gone})
 	job.troubles, job.gone = now, nil
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -68,7 +69,7 @@ func TestWatchTrouble(t *testing.T) {
 		on.wantTrouble("it runs", "12:09:01 job")
 		time.Sleep(11 * time.Second)
 		on.wantTrouble("it hangs", "12:09:21 job hung")
-		run.State = zkrec.RunOK
+		run.State = history.StateOK
 		w.end(zkrec.Entry{Run: run})
 		time.Sleep(10 * time.Second)
 		on.wantTrouble("it has ended", "12:09:22 job")
@@ -221,14 +222,14 @@ func (m *troubled) run(slot string) {
 	now := time.Now()
 	if open {
 		delete(m.open, slot)
-		run.State, run.Ended = zkrec.RunOK, now.UnixMilli()
+		run.State, run.Ended = history.StateOK, now.UnixMilli()
 		m.record(slot, zkrec.Tick{Watermark: m.marks[slot], Run: run}, m.log(slot).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: run}))
 		return
 	}
 	_, stat, err := m.hand.conn.Get(m.Context(), m.c.tree.Alive(slot))
 	m.must(err)
 	m.ids++
-	run = zkrec.Run{Tick: now.Truncate(time.Minute).UnixMilli(), Started: now.UnixMilli(), RunID: fmt.Sprintf("run-%d", m.ids), State: zkrec.RunRunning, SID: "app-0", Attempt: 1, Token: stat.Mzxid}
+	run = zkrec.Run{Tick: now.Truncate(time.Minute).UnixMilli(), Started: now.UnixMilli(), RunID: fmt.Sprintf("run-%d", m.ids), State: history.StateRunning, SID: "app-0", Attempt: 1, Token: stat.Mzxid}
 	m.open[slot], m.marks[slot] = run, run.Tick
 	m.put(m.c.tree.Tick(slot), zkrec.Tick{Watermark: run.Tick, Run: run, History: m.log(slot).Mark()}.Encode())
 }

@@ -5,33 +5,31 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Fate is what became of a tick: the state of its last run (RunOK ...), or one of the
-// constants here.
-type Fate string
-
-// The fates of a tick that are not states of a run.
+// What became of a tick that no run and no entry of the history tells.
 const (
-	FateComing    Fate = "coming"      // it is in the future
-	FateDue       Fate = "due"         // not claimed or recorded as not run yet
-	FateLate      Fate = "late"        // as FateDue, for longer than Job.AlarmAfter
-	FatePaused    Fate = "paused"      // as FateDue, because the job is or was paused
-	FateWaiting   Fate = "before_tick" // as FateDue: the shard waits for Job.BeforeTick
-	FateForgotten Fate = "forgotten"   // it was accounted for, and the history no longer has it
-	FateNone      Fate = "none"        // no tick to explain
+	FateComing    history.State = "coming"      // it is in the future
+	FateDue       history.State = "due"         // not claimed or recorded as not run yet
+	FateLate      history.State = "late"        // as FateDue, for longer than Job.AlarmAfter
+	FatePaused    history.State = "paused"      // as FateDue, because the job is or was paused
+	FateWaiting   history.State = "before_tick" // as FateDue: the shard waits for Job.BeforeTick
+	FateForgotten history.State = "forgotten"   // it was accounted for, and the history no longer has it
+	FateNone      history.State = "none"        // no tick to explain
 )
 
 // fates are sorted by how much they need attention.
-var fates = []Fate{
-	RunUnreadable, FateLate, RunLost, RunUnknown, RunFailed, RunTimedOut, RunInterrupted, RunMissed, RunRefused, FateDue,
-	FateWaiting, RunRunning, FatePaused, RunSkipped, FateForgotten, FateComing, RunOK, FateNone,
+var fates = []history.State{
+	history.StateUnreadable, FateLate, history.StateLost, history.StateUnknown, history.StateFailed, history.StateTimedOut, history.StateInterrupted, history.StateMissed, history.StateRefused, FateDue,
+	FateWaiting, history.StateRunning, FatePaused, history.StateSkipped, FateForgotten, FateComing, history.StateOK, FateNone,
 }
 
-// Rank sorts fates by how much they need attention: the lowest first. A fate that this
-// version does not know is the lowest.
-func (f Fate) Rank() int { return slices.Index(fates, f) }
+// ByFate compares what became of two ticks: that which needs more attention comes first, and before
+// it a state that this version does not know.
+func ByFate(a, b history.State) int { return slices.Index(fates, a) - slices.Index(fates, b) }
 
 // Explanation is what the records say about one tick of a job, or of one shard.
 type Explanation struct {
@@ -41,18 +39,18 @@ type Explanation struct {
 	Tick time.Time `json:"tick,omitzero"`
 	// Fate is what became of it; for a job with shards, the fate of the shard that needs
 	// attention most.
-	Fate Fate `json:"fate"`
+	Fate history.State `json:"fate"`
 	// Reason is why it was not run; empty if it was.
-	Reason Reason `json:"reason,omitempty"`
+	Reason history.Reason `json:"reason,omitempty"`
 	// Entries are the records of the tick, newest first: each attempt of a run, or the row
 	// of ticks that it was skipped or missed in; for a job with shards, by shard.
-	Entries []Entry `json:"items"`
+	Entries []history.Entry `json:"items"`
 	// Unreadable says why the records do not tell what became of the tick; empty if they do.
 	Unreadable string `json:"unreadable,omitempty"`
 
 	// History is all that the records have of the job or shard, newest first; nil for a
 	// job with shards.
-	History []Entry `json:"history,omitempty"`
+	History []history.Entry `json:"history,omitempty"`
 	// Pause is the last pause on record, in force or over, if it covers the tick; else nil.
 	Pause *Pause `json:"pause,omitempty"`
 	// ScheduleSince is when the schedule took effect.
@@ -115,8 +113,8 @@ func (c *Client) readPast(ctx context.Context, question, name string) (Past, err
 func (p past) explain(asked time.Time, at moment) Explanation {
 	since := p.of.spec.Since
 	x := Explanation{
-		Job: p.job, Asked: inUTC(asked), Fate: FateNone, History: p.newestFirst(),
-		ScheduleSince: milli(since), ShardsSince: milli(p.of.spec.ActiveLayout().Since), At: inUTC(at.now),
+		Job: p.job, Asked: zkrec.UTC(asked), Fate: FateNone, History: p.newestFirst(),
+		ScheduleSince: zkrec.Time(since), ShardsSince: zkrec.Time(p.of.spec.ActiveLayout().Since), At: zkrec.UTC(at.now),
 	}
 	if asked.IsZero() {
 		x.Asked = x.At
@@ -124,7 +122,7 @@ func (p past) explain(asked time.Time, at moment) Explanation {
 	if p.of.err != nil {
 		return x
 	}
-	x.Tick = inUTC(p.tickAt(x, since))
+	x.Tick = zkrec.UTC(p.tickAt(x, since))
 	for _, e := range x.History {
 		if covers(e, x.Tick) {
 			x.Entries = append(x.Entries, e)
@@ -141,7 +139,7 @@ func (p past) explain(asked time.Time, at moment) Explanation {
 
 // tickAt is the tick that is meant by x.Asked.
 func (p past) tickAt(x Explanation, since int64) time.Time {
-	tick := p.lastTick(x.Asked, milli(since))
+	tick := p.lastTick(x.Asked, zkrec.Time(since))
 	if tick.IsZero() && x.Asked.Equal(x.At) {
 		tick = p.of.schedule.Next(x.At) // the first of a new job
 	}
@@ -183,7 +181,7 @@ func (p past) lastTick(asked, since time.Time) time.Time {
 }
 
 // covers reports whether an entry is about a tick.
-func covers(e Entry, tick time.Time) bool {
+func covers(e history.Entry, tick time.Time) bool {
 	if e.RunID != "" {
 		return e.Tick.Equal(tick)
 	}
@@ -194,21 +192,21 @@ func covers(e Entry, tick time.Time) bool {
 func (p past) judge(x *Explanation, certain time.Time) {
 	switch {
 	case len(x.Entries) > 0:
-		x.Fate, x.Reason = Fate(x.Entries[0].State), x.Entries[0].Reason
+		x.Fate, x.Reason = x.Entries[0].State, x.Entries[0].Reason
 	case x.Tick.After(x.At):
 		x.Fate = FateComing
 	case p.tickErr != nil:
-		x.Fate, x.Unreadable = RunUnreadable, p.tickErr.Error()
-	case !x.Tick.After(milli(p.tick.Watermark)):
+		x.Fate, x.Unreadable = history.StateUnreadable, p.tickErr.Error()
+	case !x.Tick.After(zkrec.Time(p.tick.Watermark)):
 		x.Fate = FateForgotten
 		if p.historyErr != nil {
 			x.Unreadable = p.historyErr.Error()
 		}
 	case x.Pause != nil:
-		x.Fate, x.Reason = FatePaused, ReasonPaused
+		x.Fate, x.Reason = FatePaused, history.ReasonPaused
 	case !x.Job.Waiting.IsZero() && !x.Tick.Before(x.Job.Waiting):
 		x.Fate = FateWaiting
-	case x.Job.LastRun != nil && x.Job.LastRun.State == RunRunning:
+	case x.Job.LastRun != nil && x.Job.LastRun.State == history.StateRunning:
 		x.Fate = FateDue
 	case certain.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
 		x.Fate = FateDue
@@ -220,7 +218,7 @@ func (p past) judge(x *Explanation, certain time.Time) {
 // explainShards explains a tick for each shard of a job that was judged at that moment. A shard
 // that never had the tick has FateNone.
 func explainShards(job JobStatus, pasts []past, asked time.Time, at moment) Explanation {
-	x := Explanation{Job: job, Asked: inUTC(asked), Fate: FateNone, At: inUTC(at.now)}
+	x := Explanation{Job: job, Asked: zkrec.UTC(asked), Fate: FateNone, At: zkrec.UTC(at.now)}
 	if asked.IsZero() {
 		x.Asked = x.At
 	}
@@ -243,7 +241,7 @@ func explainShards(job JobStatus, pasts []past, asked time.Time, at moment) Expl
 		if shard.Fate != FateNone {
 			x.Entries = append(x.Entries, shard.Entries...)
 		}
-		if shard.Fate.Rank() < x.Fate.Rank() {
+		if ByFate(shard.Fate, x.Fate) < 0 {
 			x.Fate, x.Reason = shard.Fate, shard.Reason
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -179,7 +180,7 @@ func (w *world) owned(job job.Job) (token int64) {
 // claim writes that app-1 runs a tick of "job"; end, what became of the run.
 func (w *world) claim(run zkrec.Run) {
 	w.Helper()
-	run.State, run.SID = zkrec.RunRunning, "app-1"
+	run.State, run.SID = history.StateRunning, "app-1"
 	w.put(w.c.tree.Tick("job"), zkrec.Tick{Watermark: run.Tick, Run: run, History: w.log("job").Mark()}.Encode())
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -55,7 +56,7 @@ type part struct {
 // record holds facts about a slot.
 type record struct {
 	// Number and Rev are from the last failure that was taken in, and Created is the slot's: see
-	// admin.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0 until
+	// history.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0 until
 	// the slot is heard of.
 	Created  int64      `json:"created,omitempty"`
 	Number   int64      `json:"number,omitempty"`
@@ -177,21 +178,21 @@ func (b *book) happened(ev admin.Event) {
 	case ev.Kind == admin.EventRunBegun:
 		b.begun(ev.Job, millis(e.Tick), e.Attempt)
 	case ev.Kind == admin.EventTicksMissed:
-		if e.Reason != admin.ReasonScheduleChanged {
+		if e.Reason != history.ReasonScheduleChanged {
 			b.failed(ev, failure{
 				Kind: Missed, ID: strconv.FormatInt(millis(e.Tick), 10), Tick: millis(e.Tick), At: millis(ev.At),
 				Count: max(e.Count, 1), Text: "nobody claimed them: " + firstLine(string(e.Reason)),
 			})
 		}
-	case e.State == admin.RunOK:
+	case e.State == history.StateOK:
 		b.succeeded(ev)
-	case e.State == admin.RunFailed, e.State == admin.RunTimedOut, e.State == admin.RunLost:
+	case e.State == history.StateFailed, e.State == history.StateTimedOut, e.State == history.StateLost:
 		f := failure{
 			Kind: Failed, ID: firstLine(e.RunID), Tick: millis(e.Tick), At: millis(ev.At), Count: 1, Text: firstLine(e.Error),
 			SID: firstLine(e.InstanceID),
 		}
 		if f.Text == "" {
-			f.Text = e.State
+			f.Text = string(e.State)
 		}
 		b.failed(ev, f)
 	}
@@ -220,7 +221,7 @@ func (b *book) failed(ev admin.Event, f failure) {
 		r.Number, r.Rev = e.Number, e.Rev
 	}
 	r.Created, p.dirty = ev.Created, true
-	if e.NextAttempt == admin.NextRetry {
+	if e.NextAttempt == history.NextRetry {
 		r.Retry = &f
 		return
 	}

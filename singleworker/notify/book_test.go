@@ -10,36 +10,37 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // ran is the end of a run, whose ID in base 36 is the number of its entry.
-func ran(job, id, state string, minute int) admin.Event {
+func ran(job, id string, state history.State, minute int) admin.Event {
 	at := noon.Add(time.Duration(minute) * time.Minute)
 	number, _ := strconv.ParseInt(id, 36, 64)
-	return admin.Event{Kind: admin.EventRunEnded, Job: job, At: at, Created: 1, Entry: &admin.Entry{
+	return admin.Event{Kind: admin.EventRunEnded, Job: job, At: at, Created: 1, Entry: &history.Entry{
 		Number: number, Rev: number,
-		Run: admin.Run{RunID: id, Tick: at, State: state, Attempt: 1, InstanceID: "app-1", Error: map[bool]string{true: "no paper"}[state != admin.RunOK]},
+		Run: history.Run{RunID: id, Tick: at, State: state, Attempt: 1, InstanceID: "app-1", Error: map[bool]string{true: "no paper"}[state != history.StateOK]},
 	}}
 }
 
 func begins(job, id string, minute, attempt int) admin.Event {
-	ev := ran(job, id, admin.RunRunning, minute)
+	ev := ran(job, id, history.StateRunning, minute)
 	ev.Kind, ev.Entry.Attempt, ev.Entry.Error = admin.EventRunBegun, attempt, ""
 	return ev
 }
 
 func retried(ev admin.Event) admin.Event {
-	ev.Entry.NextAttempt = admin.NextRetry
+	ev.Entry.NextAttempt = history.NextRetry
 	return ev
 }
 
 func missed(job string, minute, count int) admin.Event {
 	at := noon.Add(time.Duration(minute) * time.Minute)
-	return admin.Event{Kind: admin.EventTicksMissed, Job: job, At: at, Created: 1, Entry: &admin.Entry{
+	return admin.Event{Kind: admin.EventTicksMissed, Job: job, At: at, Created: 1, Entry: &history.Entry{
 		Number: 1000 + int64(minute), Rev: 1000 + int64(minute),
-		Run: admin.Run{Tick: at, State: admin.RunMissed}, Count: count, Reason: admin.ReasonNoOwner,
+		Run: history.Run{Tick: at, State: history.StateMissed}, Count: count, Reason: history.ReasonNoOwner,
 	}}
 }
 
@@ -99,7 +100,7 @@ func TestEpisodes(t *testing.T) {
 		},
 		{
 			name:  "interrupted runs and skipped ticks are no failures",
-			steps: [][]admin.Event{{ran("report", "a", "interrupted", 0), {Kind: admin.EventTicksSkipped, Job: "report", Entry: &admin.Entry{}}}},
+			steps: [][]admin.Event{{ran("report", "a", "interrupted", 0), {Kind: admin.EventTicksSkipped, Job: "report", Entry: &history.Entry{}}}},
 			said:  [][]string{nil},
 		},
 		{
@@ -194,7 +195,7 @@ func superseded(ev admin.Event) admin.Event {
 }
 
 func replaced(ev admin.Event) admin.Event {
-	ev.Entry.Reason = admin.ReasonScheduleChanged
+	ev.Entry.Reason = history.ReasonScheduleChanged
 	return ev
 }
 
@@ -396,7 +397,7 @@ func TestNoEpisodeIsLostOrRepeated(t *testing.T) {
 			}
 		}
 		for slot := range w.jobs { // everything is well in the end
-			b.take(w.add(ran(slot, "end", admin.RunOK, 999)))
+			b.take(w.add(ran(slot, "end", history.StateOK, 999)))
 		}
 		for _, target := range []string{"ops", "dev"} {
 			items := b.owed([]string{"dev", "ops"})[target]
@@ -468,8 +469,8 @@ func (w *randomJobs) run(r *rand.Rand) admin.Event {
 	switch j := w.jobs[name]; r.IntN(20) {
 	case 0, 1, 2:
 		for i, was := range slices.Backward(j.past) {
-			if was.Entry.State == admin.RunInterrupted || was.Entry.State == admin.RunLost {
-				return w.late(j, i, []string{admin.RunOK, admin.RunFailed}[r.IntN(2)])
+			if was.Entry.State == history.StateInterrupted || was.Entry.State == history.StateLost {
+				return w.late(j, i, []history.State{history.StateOK, history.StateFailed}[r.IntN(2)])
 			}
 		}
 	case 3:
@@ -477,19 +478,19 @@ func (w *randomJobs) run(r *rand.Rand) admin.Event {
 		*j = randomJob{created: w.cursor, changed: w.cursor}
 		return admin.Event{Kind: admin.EventJobCanceled, Job: name, Zxid: w.cursor, Cursor: w.cursor}
 	}
-	states := []string{admin.RunOK, admin.RunOK, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunLost}
+	states := []history.State{history.StateOK, history.StateOK, history.StateFailed, history.StateTimedOut, history.StateInterrupted, history.StateLost}
 	return w.add(ran(name, strconv.Itoa(w.runs), states[r.IntN(len(states))], w.runs))
 }
 
 // late has the result of a run come late. A failure of one that was interrupted is not told if
 // another run has followed.
-func (w *randomJobs) late(j *randomJob, i int, state string) admin.Event {
+func (w *randomJobs) late(j *randomJob, i int, state history.State) admin.Event {
 	ev := j.past[i]
 	entry := *ev.Entry
 	ev.Entry = &entry
 	ev = w.write(j, ev)
 	ev.Superseded = i < len(j.past)-1
-	if entry.State == admin.RunInterrupted && state == admin.RunFailed && ev.Superseded {
+	if entry.State == history.StateInterrupted && state == history.StateFailed && ev.Superseded {
 		entry.NotBegun = true // marks it for check
 	}
 	entry.State = state
@@ -530,7 +531,7 @@ func (w *randomJobs) check(t *testing.T, target string, seed uint64) {
 	t.Helper()
 	for slot, j := range w.jobs {
 		for _, ev := range slices.Backward(j.past) {
-			if ev.Entry.State == admin.RunInterrupted || ev.Entry.NotBegun {
+			if ev.Entry.State == history.StateInterrupted || ev.Entry.NotBegun {
 				continue
 			}
 			if fails, said := !ev.Entry.OK(), w.last[target][slot]; fails != (said == Failed) {
@@ -549,7 +550,7 @@ func TestBookIsBounded(t *testing.T) {
 	b.take(admin.Event{Kind: admin.EventWatching})
 	const jobs = 10_000
 	for i := range jobs {
-		ev := ran(fmt.Sprintf("%0200d", i), "0123456789abcdef0123456789abcdef", admin.RunFailed, 0)
+		ev := ran(fmt.Sprintf("%0200d", i), "0123456789abcdef0123456789abcdef", history.StateFailed, 0)
 		ev.Entry.Error = string(make([]byte, 400))
 		b.take(ev)
 	}
@@ -560,7 +561,7 @@ func TestBookIsBounded(t *testing.T) {
 		t.Errorf("%d items, %d dropped; want %d, 0", len(items), b.dropped, jobs)
 	}
 	for i := range 3 * jobs {
-		b.take(ran("more"+strconv.Itoa(i), "x", admin.RunFailed, 0))
+		b.take(ran("more"+strconv.Itoa(i), "x", history.StateFailed, 0))
 	}
 	most := 0
 	for i := range b.parts {

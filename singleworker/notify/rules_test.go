@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -40,15 +41,15 @@ func TestRulesOfJobs(t *testing.T) {
 	everything := map[string][]Kind{"dev": {}, "nobody": {Failed}}
 	b.take(submitted("report", everything))
 	b.take(submitted("other", map[string][]Kind{"dev": {Failed}, "ops": {Recovered}}))
-	b.take(ran("report[1]", "a", admin.RunFailed, 0))
-	b.take(ran("other", "b", admin.RunFailed, 0))
+	b.take(ran("report[1]", "a", history.StateFailed, 0))
+	b.take(ran("other", "b", history.StateFailed, 0))
 	b.take(missed("other", 0, 1))
-	b.take(ran("third", "c", admin.RunFailed, 0))
+	b.take(ran("third", "c", history.StateFailed, 0))
 	wantSaid(t, told(b), "dev: failed other", "dev: failed report[1]")
-	b.take(ran("report[1]", "d", admin.RunFailed, 1))
-	b.take(ran("other", "e", admin.RunOK, 1))
+	b.take(ran("report[1]", "d", history.StateFailed, 1))
+	b.take(ran("other", "e", history.StateOK, 1))
 	wantSaid(t, told(b), "ops: failed report[1]") // the group waits for two
-	b.take(ran("report[1]", "f", admin.RunOK, 2))
+	b.take(ran("report[1]", "f", history.StateOK, 2))
 	wantSaid(t, told(b), "dev: recovered report[1]", "ops: recovered report[1]")
 	if len(b.unknown) != 1 || b.unknown["nobody"] != "report" {
 		t.Errorf("targets that do not exist: %v, want nobody, named by report", b.unknown)
@@ -60,16 +61,16 @@ func TestRulesOfJobs(t *testing.T) {
 func TestRulesOfJobsThatChange(t *testing.T) {
 	t.Parallel()
 	b := toOps()
-	b.take(ran("report", "a", admin.RunFailed, 0))
+	b.take(ran("report", "a", history.StateFailed, 0))
 	wantSaid(t, told(b), "ops: failed report")
 	b.take(submitted("report", map[string][]Kind{"dev": {Failed, Recovered}}))
 	wantSaid(t, told(b), "dev: failed report")
-	b.take(ran("report", "b", admin.RunOK, 1))
+	b.take(ran("report", "b", history.StateOK, 1))
 	wantSaid(t, told(b), "dev: recovered report", "ops: recovered report")
-	b.take(ran("report", "c", admin.RunFailed, 2))
+	b.take(ran("report", "c", history.StateFailed, 2))
 	wantSaid(t, told(b), "dev: failed report", "ops: failed report")
 	b.take(submitted("report", nil))
-	b.take(ran("report", "d", admin.RunOK, 3))
+	b.take(ran("report", "d", history.StateOK, 3))
 	wantSaid(t, told(b), "ops: recovered report")
 	if len(b.jobs) > 0 {
 		t.Errorf("%v is remembered of a job that names nobody", b.jobs)
@@ -119,7 +120,7 @@ func TestRulesOfJobsThatAreCanceled(t *testing.T) {
 		b.cursor = 1
 		b.begin([]admin.JobStatus{status("report", map[string][]Kind{"dev": {}})}, noon)
 		b.take(admin.Event{Kind: admin.EventWatching, Cursor: 1})
-		b.take(ran("report", "a", admin.RunFailed, 0))
+		b.take(ran("report", "a", history.StateFailed, 0))
 		wantSaid(t, told(b), "dev: failed report")
 		if heir {
 			b = restarted(t, b)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // stand is the event of a job of which something else is wrong than before.
@@ -36,7 +37,7 @@ func TestLateJobs(t *testing.T) {
 	parts := admin.JobStatus{Name: "report", Slots: []admin.JobStatus{{Name: "report[0]"}, {Name: "report[1]", Overdue: noon}}}
 	parts.Overdue = noon // as that of the first that is late
 	wantSaid(t, told(parts), "report[1] late, since 2026-11-22 12:00:00 UTC")
-	b.take(ran("report[0]", "a", admin.RunFailed, 0))
+	b.take(ran("report[0]", "a", history.StateFailed, 0))
 	wantSaid(t, tellOps(b), "report[0] failed, since 2026-11-22 12:00:00 UTC, on app-1: no paper")
 	wantSaid(t, told(admin.JobStatus{Name: "report"}, "report[0]", "report[1]"),
 		"report[0] was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC", "report[1] was canceled, since 2026-11-22 12:00:00 UTC")

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	swotel "github.com/swjobs/singleworker/singleworker/otel"
 	"github.com/swjobs/singleworker/singleworker/swtest"
 )
@@ -249,7 +250,7 @@ func TestPanic(t *testing.T) {
 		if len(runs) != 1 || runs[0].Status.Code != codes.Error || len(runs[0].Events) != 1 || runs[0].Events[0].Name != "exception" {
 			t.Errorf("%+v", runs)
 		}
-		if n := i.manager.Stats().Total.Runs[singleworker.StateFailed]; n != 1 {
+		if n := i.manager.Stats().Total.Runs[history.StateFailed]; n != 1 {
 			t.Errorf("%d runs failed, want 1", n)
 		}
 	})

@@ -2,6 +2,7 @@ package prom
 
 import (
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/prom/internal/metric"
 )
 
@@ -15,19 +16,19 @@ type instance struct {
 
 // Reasons and states, for series that begin at zero.
 var (
-	failures = []singleworker.State{singleworker.StateFailed, singleworker.StateTimedOut, singleworker.StateInterrupted}
+	failures = []history.State{history.StateFailed, history.StateTimedOut, history.StateInterrupted}
 	sessions = []singleworker.SessionState{
 		singleworker.SessionConnected, singleworker.SessionSuspended, singleworker.SessionReconnected, singleworker.SessionExpired,
 	}
-	skipped  = []string{"overlap", "paused", "absent", "refused", "not_begun"}
-	missed   = []string{"no_owner", "stalled", "delayed", "schedule_changed"}
+	skipped  = []history.Reason{history.ReasonOverlap, history.ReasonPaused, history.ReasonAbsent, history.ReasonRefused, history.ReasonNotBegun}
+	missed   = []history.Reason{history.ReasonNoOwner, history.ReasonStalled, history.ReasonDelayed, history.ReasonScheduleChanged}
 	refused  = []string{"conflict", "not_owner", "lease", "spec_changed", "request_gone", "draining", "clock", "other"}
 	acquired = []string{"free", "offered", "died", "overdue", "unknown"}
 	released = []string{"handed_over", "lease_lost", "canceled", "other"}
 )
 
 // failed are the runs that did not succeed.
-func failed(o *metric.Out, runs map[singleworker.State]uint64) {
+func failed(o *metric.Out, runs map[history.State]uint64) {
 	for _, state := range failures {
 		o.Value(float64(runs[state]), string(state))
 	}

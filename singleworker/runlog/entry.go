@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Kind tells an Entry's subject.
@@ -57,7 +57,7 @@ type Entry struct {
 
 	// Of a Hole and of Gone only Tick, To and Error are set, and of a Hole Number and Rev, from which
 	// the log continues. NextAttempt and Shard are never set.
-	admin.Entry
+	history.Entry
 }
 
 // OK reports whether nothing went wrong: a run that succeeded, or ticks that were skipped on
@@ -65,7 +65,7 @@ type Entry struct {
 func (e Entry) OK() bool {
 	switch e.Kind {
 	case Ran, NotRun:
-		return e.State == admin.RunOK || e.State == admin.RunSkipped
+		return e.State == history.StateOK || e.State == history.StateSkipped
 	case Hole:
 		return false
 	case Gone, Void, Mark:
@@ -89,7 +89,7 @@ func (e Entry) Late() (late time.Duration, ok bool) {
 const maxKey = 64
 
 // keyOf is the Key of an entry of a history.
-func keyOf(e admin.Entry) string {
+func keyOf(e history.Entry) string {
 	key := e.RunID
 	if key == "" {
 		key = "tick:" + strconv.FormatInt(e.Tick.UnixMilli(), 10)

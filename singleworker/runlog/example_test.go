@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
 // A summary of each job's log. The entries usually come from Store.Entries.
 func ExampleSummarize() {
 	entries := func(yield func(runlog.Entry, error) bool) {
-		for _, state := range []string{admin.RunFailed, admin.RunFailed, admin.RunOK} { // newest first
-			run := admin.Run{State: state, Ended: time.Now(), Error: "no route to host"}
-			if !yield(runlog.Entry{Slot: "report", Kind: runlog.Ran, At: run.Ended, Entry: admin.Entry{Run: run}}, nil) {
+		for _, state := range []history.State{history.StateFailed, history.StateFailed, history.StateOK} { // newest first
+			run := history.Run{State: state, Ended: time.Now(), Error: "no route to host"}
+			if !yield(runlog.Entry{Slot: "report", Kind: runlog.Ran, At: run.Ended, Entry: history.Entry{Run: run}}, nil) {
 				return
 			}
 		}

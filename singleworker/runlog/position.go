@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -100,11 +101,11 @@ func (p Position) news(h admin.SlotHistory) []Entry {
 func (p Position) hole(h admin.SlotHistory, rev, number int64) Entry {
 	return Entry{
 		Slot: h.Name, Job: zkrec.JobOfSlot(h.Name), Incarnation: h.Incarnation, Kind: Hole, At: h.Written,
-		Key: fmt.Sprintf("hole:%d:%d", milli(h.Written), rev), Entry: admin.Entry{Rev: rev, Number: number},
+		Key: fmt.Sprintf("hole:%d:%d", milli(h.Written), rev), Entry: history.Entry{Rev: rev, Number: number},
 	}
 }
 
-func entryOf(h admin.SlotHistory, e admin.Entry) Entry {
+func entryOf(h admin.SlotHistory, e history.Entry) Entry {
 	key := keyOf(e) // of what the record says
 	e = clean(e)
 	entry := Entry{
@@ -138,17 +139,16 @@ func timeOf(ms int64) time.Time {
 const maxText = 255
 
 // clean returns an entry that every store can hold. Records may be written by anyone.
-func clean(e admin.Entry) admin.Entry {
+func clean(e history.Entry) history.Entry {
 	for _, t := range []*time.Time{&e.Tick, &e.To, &e.Started, &e.Ended} {
 		if year := t.Year(); year < 1 || year > 9999 { // what RFC 3339 can say
 			*t = time.Time{}
 		}
 	}
-	reason := string(e.Reason)
-	for _, text := range []*string{&e.Manual, &e.State, &e.InstanceID, &e.RunID, &e.TakenFrom, &reason} {
+	for _, text := range []*string{&e.Manual, &e.InstanceID, &e.RunID, &e.TakenFrom} {
 		*text = cut(*text, maxText)
 	}
-	e.Reason = admin.Reason(reason)
+	e.State, e.Reason = history.State(cut(string(e.State), maxText)), history.Reason(cut(string(e.Reason), maxText))
 	e.Error = cut(e.Error, zkrec.MaxErrorBytes)
 	return e
 }

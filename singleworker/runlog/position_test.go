@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -27,11 +28,11 @@ func writes(r *rand.Rand, l zkrec.Log, now *int64, watermark *int64, times int) 
 			e.Failures++
 			l, _ = l.Amend(e)
 		case r.IntN(2) == 0:
-			l = l.Add(keep, *watermark, zkrec.Entry{Run: zkrec.Run{Tick: *watermark + 1000, State: zkrec.TickSkipped}, To: *now, Count: 2})
+			l = l.Add(keep, *watermark, zkrec.Entry{Run: zkrec.Run{Tick: *watermark + 1000, State: history.StateSkipped}, To: *now, Count: 2})
 			*watermark = *now
 		default:
-			l = l.Add(keep, *watermark, zkrec.Entry{Run: zkrec.Run{Tick: *now, State: zkrec.RunOK, RunID: fmt.Sprint("run-", *now)}},
-				zkrec.Entry{Run: zkrec.Run{Tick: *now + 1000, State: zkrec.TickMissed}})
+			l = l.Add(keep, *watermark, zkrec.Entry{Run: zkrec.Run{Tick: *now, State: history.StateOK, RunID: fmt.Sprint("run-", *now)}},
+				zkrec.Entry{Run: zkrec.Run{Tick: *now + 1000, State: history.StateMissed}})
 			*now += 1000
 			*watermark = *now
 		}
@@ -43,9 +44,9 @@ func slotHistory(l zkrec.Log) admin.SlotHistory {
 	h := l.History()
 	s := admin.SlotHistory{Name: "job", Incarnation: 1, Written: time.UnixMilli(1), Rev: h.Rev, Number: h.Number, Dropped: h.Dropped}
 	for _, e := range h.Entries {
-		s.Entries = append(s.Entries, admin.Entry{
+		s.Entries = append(s.Entries, history.Entry{
 			Number: e.Number, Rev: e.Rev, To: timeOf(e.Last()), Count: e.Ticks(),
-			Run: admin.Run{Tick: timeOf(e.Tick), RunID: e.RunID, State: e.State, Failures: e.Failures},
+			Run: history.Run{Tick: timeOf(e.Tick), RunID: e.RunID, State: e.State, Failures: e.Failures},
 		})
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // continuedBy reports whether a history continues the position. It does not if ZooKeeper was
@@ -18,7 +19,7 @@ func (p Position) continuedBy(h admin.SlotHistory) bool {
 	case h.Incarnation < p.Incarnation, h.Rev < p.Rev, h.Number < p.Number:
 		return false
 	}
-	return !slices.ContainsFunc(h.Entries, func(raw admin.Entry) bool {
+	return !slices.ContainsFunc(h.Entries, func(raw history.Entry) bool {
 		e := entryOf(h, raw)
 		switch {
 		case e.Number > p.Number: // rows are about ticks after all of those before
@@ -119,7 +120,7 @@ func (r *recalled) news(p Position, now time.Time) []Entry {
 	for _, e := range p.After(hole).news(h) {
 		was, told := r.has[e.Key]
 		e.Amended = e.Amended || told
-		if told && e.Kind == Ran && was.State != admin.RunInterrupted && was.State != admin.RunLost { // the result that it has had
+		if told && e.Kind == Ran && was.State != history.StateInterrupted && was.State != history.StateLost { // the result that it has had
 			was.Number, was.Rev = e.Number, e.Rev
 			e.Entry, e.At = was.Entry, was.At
 		}

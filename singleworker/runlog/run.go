@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -190,7 +191,7 @@ func (r *reader) take(ctx context.Context, reading admin.HistoryReading) error {
 	if reading.UnseenJobs {
 		b.add(Entry{
 			Kind: Hole, Key: fmt.Sprintf("jobs:%d", reading.Cursor), At: now,
-			Entry: admin.Entry{Run: admin.Run{Error: "jobs may have been submitted and removed before they were read"}, To: now},
+			Entry: history.Entry{Run: history.Run{Error: "jobs may have been submitted and removed before they were read"}, To: now},
 		})
 	}
 	if reading.Whole {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
 	"github.com/swjobs/singleworker/singleworker/swtest"
@@ -184,8 +185,8 @@ func (s script) WatchHistories(ctx context.Context, _ admin.WatchHistoriesOption
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// history is one of a few runs, each of which was a write.
-func history(name string, runs ...string) admin.SlotHistory {
+// historyOf is one of a few runs, each of which was a write.
+func historyOf(name string, runs ...string) admin.SlotHistory {
 	return later(admin.SlotHistory{Name: name, Incarnation: 1}, 0, runs...)
 }
 
@@ -199,8 +200,8 @@ func later(h admin.SlotHistory, forgets int, runs ...string) admin.SlotHistory {
 		if n := len(h.Entries); n > 0 {
 			tick = h.Entries[n-1].To.Add(time.Millisecond)
 		}
-		h.Entries = append(h.Entries, admin.Entry{
-			Number: h.Number, Rev: h.Rev, To: tick, Count: 1, Run: admin.Run{RunID: id, State: admin.RunOK, Tick: tick, Ended: tick},
+		h.Entries = append(h.Entries, history.Entry{
+			Number: h.Number, Rev: h.Rev, To: tick, Count: 1, Run: history.Run{RunID: id, State: history.StateOK, Tick: tick, Ended: tick},
 		})
 	}
 	for _, e := range h.Entries[:forgets] {
@@ -219,7 +220,7 @@ func TestAnotherReaderWaits(t *testing.T) {
 		one, two := make(script), make(script)
 		first := open(t, dir)
 		stop := start(t, one, first)
-		one <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("job", "a")}}
+		one <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{historyOf("job", "a")}}
 		synctest.Wait()
 		second := open(t, dir)
 		stopSecond := start(t, two, second)
@@ -227,7 +228,7 @@ func TestAnotherReaderWaits(t *testing.T) {
 		time.Sleep(time.Hour)
 		stop()
 		closed(t, first)
-		two <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{history("job", "a", "b")}}
+		two <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{historyOf("job", "a", "b")}}
 		synctest.Wait()
 		var got []string
 		for _, e := range entries(t, second, runlog.Query{}) {
@@ -266,7 +267,7 @@ func TestStoreFails(t *testing.T) {
 		stop := start(t, source, store)
 		for i := range 6 {
 			runs := []string{"a", "b", "c", "d", "e", "f", "g"}[:i+2]
-			source <- admin.HistoryReading{Cursor: int64(i), Whole: true, Slots: []admin.SlotHistory{history("job", runs...)}}
+			source <- admin.HistoryReading{Cursor: int64(i), Whole: true, Slots: []admin.SlotHistory{historyOf("job", runs...)}}
 			time.Sleep(time.Minute)
 		}
 		stop()
@@ -288,9 +289,9 @@ func TestWhatIsGone(t *testing.T) {
 		source, store := make(script), open(t, dir)
 		stop := start(t, source, store)
 		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{
-			history("a", "1"), history("b", "2"), history("c[0]", "3"), history("d", "4"),
+			historyOf("a", "1"), historyOf("b", "2"), historyOf("c[0]", "3"), historyOf("d", "4"),
 		}}
-		again := history("d", "5")
+		again := historyOf("d", "5")
 		again.Incarnation = 2
 		source <- admin.HistoryReading{Cursor: 6, Whole: true, Gone: []string{"a", "never-seen"}, Slots: []admin.SlotHistory{again}}
 		synctest.Wait()
@@ -324,15 +325,15 @@ func TestForgottenHistoryIsAHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, store := make(script), open(t, dir)
 		stop := start(t, source, store)
-		cut, kept := history("cut", "1", "2"), later(history("kept", "0", "1"), 1)                                   // before the log has begun
+		cut, kept := historyOf("cut", "1", "2"), later(historyOf("kept", "0", "1"), 1)                               // before the log has begun
 		emptied := admin.SlotHistory{Name: "emptied", Incarnation: 1, Rev: 4, Number: 3, Dropped: 4, Written: began} // its owner continues the numbers
-		late := history("late", "1", "2")
-		late.Entries[0].State = admin.RunLost
+		late := historyOf("late", "1", "2")
+		late.Entries[0].State = history.StateLost
 		changed := later(late, 0, "3")
 		changed.Rev, changed.Dropped, changed.Entries = 4, 4, changed.Entries[1:] // write 4 was the result of the first run
 		for i, slots := range [][]admin.SlotHistory{
-			{cut, history("emptied", "1"), kept, late},
-			{later(cut, 4, "3", "4", "5"), {Name: "emptied", Incarnation: 1, Written: began}, later(kept, 1, "2"), changed, later(history("new", "0", "1"), 1)},
+			{cut, historyOf("emptied", "1"), kept, late},
+			{later(cut, 4, "3", "4", "5"), {Name: "emptied", Incarnation: 1, Written: began}, later(kept, 1, "2"), changed, later(historyOf("new", "0", "1"), 1)},
 			{later(cut, 4, "3", "4", "5", "6"), later(emptied, 0, "9"), later(kept, 1, "2"), later(kept, 2, "2", "3"), later(changed, 1, "4")},
 		} {
 			source <- admin.HistoryReading{Cursor: int64(5 + i), Whole: true, Slots: slots}
@@ -356,7 +357,7 @@ func TestForgottenHistoryIsAHole(t *testing.T) {
 func rowOf(h admin.SlotHistory, from, to int) admin.SlotHistory {
 	h = later(h, 0, "")
 	e := &h.Entries[len(h.Entries)-1]
-	e.State, e.Reason, e.Count = admin.RunSkipped, admin.ReasonPaused, to-from+1
+	e.State, e.Reason, e.Count = history.StateSkipped, history.ReasonPaused, to-from+1
 	e.Tick, e.To = began.Add(time.Duration(from)*time.Second), began.Add(time.Duration(to)*time.Second)
 	return h
 }
@@ -365,17 +366,17 @@ func rowOf(h admin.SlotHistory, from, to int) admin.SlotHistory {
 // is told again from where both agree on: runs stay, rows go.
 func TestRestoredHistory(t *testing.T) {
 	t.Parallel()
-	backup := rowOf(history("job", "1"), 1, 5)
+	backup := rowOf(historyOf("job", "1"), 1, 5)
 	was := rowOf(later(rowOf(backup, 6, 9), 0, "4"), 20, 29)
 	forgotten := rowOf(later(backup, 0, "a", "b", "c", "d"), 25, 40)
 	forgotten.Dropped, forgotten.Entries = 6, forgotten.Entries[6:]
 	grown := later(backup, 0)
 	grown.Entries[1].To, grown.Entries[1].Rev, grown.Rev = began.Add(40*time.Second), 3, 3
-	early := history("job", "1")
+	early := historyOf("job", "1")
 	again := rowOf(later(early, 0, "2", "3", "4"), 30, 40)
 	asRow := later(rowOf(early, 1, 40), 0, "a") // the row has other ticks after as many writes
 	interrupted := later(early, 0, "4")
-	interrupted.Entries[1].State = admin.RunInterrupted
+	interrupted.Entries[1].State = history.StateInterrupted
 	for name, test := range map[string]struct {
 		was, is admin.SlotHistory
 		want    string
@@ -409,7 +410,7 @@ func TestRestoredHistory(t *testing.T) {
 			for _, e := range slices.Backward(entries(t, store, runlog.Query{})) {
 				switch text := string(e.Kind); e.Kind {
 				case runlog.Ran:
-					if got = append(got, e.RunID); e.State != admin.RunOK { // as it was before the restore
+					if got = append(got, e.RunID); e.State != history.StateOK { // as it was before the restore
 						t.Errorf("%s: %+v", name, e)
 					}
 				case runlog.NotRun:
@@ -450,9 +451,9 @@ func TestCursorWaitsForTheWholeGroup(t *testing.T) {
 		var since []int64
 		source, store := resumed{make(script), &since}, open(t, dir)
 		for _, readings := range [][]admin.HistoryReading{
-			{{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("a", "1")}}},
-			{{Cursor: 7, Slots: []admin.SlotHistory{history("a", "1", "2")}}},
-			{{Cursor: 8, Slots: []admin.SlotHistory{history("b", "1")}}, {Cursor: 9, Whole: true}},
+			{{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{historyOf("a", "1")}}},
+			{{Cursor: 7, Slots: []admin.SlotHistory{historyOf("a", "1", "2")}}},
+			{{Cursor: 8, Slots: []admin.SlotHistory{historyOf("b", "1")}}, {Cursor: 9, Whole: true}},
 			{},
 		} {
 			stop := start(t, source, store)
@@ -493,12 +494,12 @@ func TestHistoriesThatNobodyWrites(t *testing.T) {
 		source, store := make(script), open(t, dir)
 		stop := start(t, source, store)
 		far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)
-		odd := history("odd")
+		odd := historyOf("odd")
 		odd.Rev, odd.Number = 2, 2
-		odd.Entries = []admin.Entry{{Number: 1, Rev: 1, Run: admin.Run{RunID: "x", State: admin.RunLost, Tick: far, Ended: far}, To: far}, {Number: 2, Rev: 2, To: far}}
-		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{history("job", "1")}}
+		odd.Entries = []history.Entry{{Number: 1, Rev: 1, Run: history.Run{RunID: "x", State: history.StateLost, Tick: far, Ended: far}, To: far}, {Number: 2, Rev: 2, To: far}}
+		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{historyOf("job", "1")}}
 		source <- admin.HistoryReading{Cursor: 6, Whole: true, Slots: []admin.SlotHistory{{Name: "blank", Incarnation: 1}, odd}}
-		source <- admin.HistoryReading{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{odd, history("job", "1", "2")}}
+		source <- admin.HistoryReading{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{odd, historyOf("job", "1", "2")}}
 		synctest.Wait()
 		stop()
 		if text := told(t, store); text != "job:run:1 odd:run:x odd:ticks: job:run:2" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Summary sums up a log of one job, shard, or job at an instance.
@@ -87,7 +87,7 @@ func (s *sum) add(e Entry) {
 	switch {
 	case e.Kind == Hole:
 		s.Holes++
-	case e.Kind == NotRun && e.State == admin.RunMissed:
+	case e.Kind == NotRun && e.State == history.StateMissed:
 		s.Missed += e.Count
 	case e.Kind == NotRun:
 		s.Skipped += e.Count
@@ -102,7 +102,7 @@ func (s *sum) addRun(e Entry) {
 		s.lates = append(s.lates, late.Milliseconds())
 	}
 	switch e.State {
-	case admin.RunOK:
+	case history.StateOK:
 		s.OK++
 		s.durations = append(s.durations, e.Duration().Milliseconds())
 		if e.Started.After(s.succeeded) {
@@ -111,7 +111,7 @@ func (s *sum) addRun(e Entry) {
 		if s.LastSuccess.IsZero() {
 			s.LastSuccess = e.At
 		}
-	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
+	case history.StateFailed, history.StateTimedOut, history.StateLost:
 		s.Failed++
 		if s.LastSuccess.IsZero() || e.Started.After(s.succeeded) {
 			s.failures = append(s.failures, e.Started)

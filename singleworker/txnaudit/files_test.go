@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -134,17 +135,17 @@ func story(runs int) (txns []txn) {
 		creates(4, 8, 0, tree.NewJob("j", spec)...),
 		sets(5, 7, 1, zkrec.Node{Path: tree.Alive("j"), Data: zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode()}),
 	}
-	var history zkrec.Log
+	var log zkrec.Log
 	for n := range runs {
 		rec, zxid := claim(10*(n+1)), int64(6+2*n)
-		rec.History = history.Mark()
+		rec.History = log.Mark()
 		txns = append(txns, sets(zxid, 7, 10*(n+1), zkrec.Node{Path: tree.Tick("j"), Data: rec.Encode()}))
-		rec.State = zkrec.RunOK
-		history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: rec.Run})
-		rec.History = history.Mark()
+		rec.State = history.StateOK
+		log = log.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: rec.Run})
+		rec.History = log.Mark()
 		written := []zkrec.Node{{Path: tree.Tick("j"), Data: rec.Encode()}}
-		for _, page := range history.Changed() {
-			written = append(written, zkrec.Node{Path: tree.HistoryPage("j", page), Data: history.Encode(page)})
+		for _, page := range log.Changed() {
+			written = append(written, zkrec.Node{Path: tree.HistoryPage("j", page), Data: log.Encode(page)})
 		}
 		txns = append(txns, sets(zxid+1, 7, 10*(n+1)+1, written...))
 	}
@@ -154,7 +155,7 @@ func story(runs int) (txns []txn) {
 func claim(second int) zkrec.Tick {
 	tick := at(second).UnixMilli()
 	return zkrec.Tick{Watermark: tick, Run: zkrec.Run{
-		Tick: tick, RunID: fmt.Sprint("r", second), SID: "a", Token: 5, Attempt: 1, State: zkrec.RunRunning,
+		Tick: tick, RunID: fmt.Sprint("r", second), SID: "a", Token: 5, Attempt: 1, State: history.StateRunning,
 	}}
 }
 

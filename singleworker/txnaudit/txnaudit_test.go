@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
@@ -78,18 +79,18 @@ func kept(runs int) []node {
 	txns := story(runs)
 	last := txns[len(txns)-1].zxid
 	rec := claim(10 * runs)
-	rec.State = zkrec.RunOK
-	var history zkrec.Log
+	rec.State = history.StateOK
+	var log zkrec.Log
 	pages := make(map[string][]byte)
 	for n := range runs {
 		ended := claim(10 * (n + 1))
-		ended.State = zkrec.RunOK
-		history = history.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
-		for _, page := range history.Changed() {
-			pages[tree.HistoryPage("j", page)] = history.Encode(page)
+		ended.State = history.StateOK
+		log = log.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+		for _, page := range log.Changed() {
+			pages[tree.HistoryPage("j", page)] = log.Encode(page)
 		}
 	}
-	rec.History = history.Mark()
+	rec.History = log.Mark()
 	nodes := []node{
 		{tree.Instance("a"), zkrec.Instance{Incarnation: "a!"}.Encode(), 3, 7},
 		{tree.Alive("j"), zkrec.Owner{SID: "a", Incarnation: "a!"}.Encode(), 5, 0},
@@ -203,14 +204,14 @@ func TestLost(t *testing.T) {
 	// A server continues without it, and the next leader has it.
 	one, two := t.TempDir(), t.TempDir()
 	ended := claim(20)
-	ended.State = zkrec.RunOK
+	ended.State = history.StateOK
 	before := claim(10).Run
-	before.State = zkrec.RunOK
-	history := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
-	ended.History = history.Mark()
+	before.State = history.StateOK
+	log := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+	ended.History = log.Mark()
 	result := setsTo(3, 2*next+1, 7, 21, tick(ended))
 	result.fields[0] = int32(2)
-	result.fields = append(result.fields, setsTo(2, 0, 0, 0, zkrec.Node{Path: tree.History("j"), Data: history.Encode(0)}).fields[1:]...)
+	result.fields = append(result.fields, setsTo(2, 0, 0, 0, zkrec.Node{Path: tree.History("j"), Data: log.Encode(0)}).fields[1:]...)
 	write(t, one, append(slices.Clone(lost), connected(next+1, 9), result)...)
 	write(t, two, append(story(1), connected(next+1, 9), result)...)
 	r := run(t, options(one, two))

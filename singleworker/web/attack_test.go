@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // slowReads is a fake whose histories take as long as a test wants.
@@ -27,7 +28,7 @@ type slowReads struct {
 	now, most, all atomic.Int64
 }
 
-func (s *slowReads) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
+func (s *slowReads) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error) {
 	s.all.Add(1)
 	s.most.Store(max(s.most.Load(), s.now.Add(1)))
 	defer s.now.Add(-1)
@@ -123,9 +124,9 @@ func TestKeptBytes(t *testing.T) {
 		ctx := context.WithValue(t.Context(), visitorKey{}, one)
 		r, read := newReadings(time.Hour), 0
 		const parts = 4
-		large := [][]admin.Entry{{{Run: admin.Run{Error: strings.Repeat("e", maxKept/parts)}}}}
+		large := [][]history.Entry{{{Run: history.Run{Error: strings.Repeat("e", maxKept/parts)}}}}
 		get := func(key string) {
-			_, err := detail(ctx, r, key, func(context.Context) ([][]admin.Entry, error) {
+			_, err := detail(ctx, r, key, func(context.Context) ([][]history.Entry, error) {
 				read++
 				return large, nil
 			})

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -23,7 +23,7 @@ type chart struct {
 // bar is a run. Failed ones are marked by a cross above them, not by their color alone.
 type bar struct {
 	X, Y, W, H int
-	State      string
+	State      history.State
 	Text       string
 	Cross      string // a path; "" if the run went well
 }
@@ -36,10 +36,10 @@ const (
 )
 
 func chartOf(entries []runlog.Entry, now time.Time) chart {
-	var runs []admin.Entry
+	var runs []history.Run
 	for _, e := range entries {
-		if end := endOf(e.Entry, now); e.RunID != "" && !e.Started.IsZero() && !end.Before(e.Started) && len(runs) < maxBars {
-			runs = append(runs, e.Entry)
+		if end := endOf(e.Run, now); e.RunID != "" && !e.Started.IsZero() && !end.Before(e.Started) && len(runs) < maxBars {
+			runs = append(runs, e.Run)
 		}
 	}
 	slices.Reverse(runs)
@@ -62,7 +62,7 @@ func chartOf(entries []runlog.Entry, now time.Time) chart {
 			X: barGap + i*(barWidth+barGap), Y: head + chartHeight - tall, W: barWidth, H: tall, State: e.State,
 			Text: fmt.Sprintf("%s: %s after %s on %s", plain.Absolute(e.Tick, time.UTC), e.State, plain.Span(took[i]), e.InstanceID),
 		}
-		if e.State != admin.RunOK && e.State != admin.RunRunning {
+		if e.State != history.StateOK && e.State != history.StateRunning {
 			b.Cross = fmt.Sprintf("M%d %dl8 8m0-8l-8 8", b.X+1, b.Y-11)
 		}
 		c.Bars = append(c.Bars, b)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Client has the methods of *admin.Client that the pages need.
@@ -19,7 +20,7 @@ type Reader interface {
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	Past(ctx context.Context, name string) (admin.Past, error)
-	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error)
+	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)

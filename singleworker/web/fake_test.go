@@ -15,6 +15,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -22,7 +23,7 @@ import (
 type fake struct {
 	mu        sync.Mutex
 	jobs      []admin.JobStatus
-	entries   map[string][]admin.Entry
+	entries   map[string][]history.Entry
 	instances []admin.Instance
 	orders    []admin.Order
 	requests  []admin.Request
@@ -40,19 +41,19 @@ func awaitNoon() { time.Sleep(time.Until(noon)) }
 
 func newFake() *fake {
 	tick := noon.Add(-3 * time.Hour)
-	failed := admin.Run{
-		Tick: tick, State: admin.RunFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1, Started: tick.Add(40 * time.Millisecond),
-		Ended: tick.Add(41 * time.Second), Error: "dial tcp: connection refused\nmain.report()", NextAttempt: admin.NextRetry, NextAttemptAt: noon.Add(time.Minute),
+	failed := history.Run{
+		Tick: tick, State: history.StateFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1, Started: tick.Add(40 * time.Millisecond),
+		Ended: tick.Add(41 * time.Second), Error: "dial tcp: connection refused\nmain.report()", NextAttempt: history.NextRetry, NextAttemptAt: noon.Add(time.Minute),
 	}
-	ok := admin.Run{
-		Tick: tick.Add(-24 * time.Hour), State: admin.RunOK, InstanceID: "app-1", Token: 11, RunID: "0198c5d0", Attempt: 1,
+	ok := history.Run{
+		Tick: tick.Add(-24 * time.Hour), State: history.StateOK, InstanceID: "app-1", Token: 11, RunID: "0198c5d0", Attempt: 1,
 		Started: tick.Add(-24 * time.Hour), Ended: tick.Add(-24*time.Hour + 20*time.Second), TakenFrom: "app-3",
 	}
 	describe := func(name, schedule string) job.Job {
 		return job.Job{Name: name, Schedule: schedule, TimeZone: "Europe/Berlin", Handler: "report", Labels: map[string]string{"team": "billing"}}.WithDefaults()
 	}
 	owner := &admin.Owner{InstanceID: "app-2", Token: 17, Since: noon.Add(-50 * time.Hour)}
-	f := &fake{calls: make(map[string]int), fail: make(map[string]error), entries: make(map[string][]admin.Entry)}
+	f := &fake{calls: make(map[string]int), fail: make(map[string]error), entries: make(map[string][]history.Entry)}
 	f.jobs = []admin.JobStatus{
 		{Name: "broken", State: admin.StateInvalid, Job: job.Job{Name: "broken"}, Reason: reason.Reason{Code: reason.Unreadable, Error: "record is garbage"}},
 		{
@@ -69,9 +70,9 @@ func newFake() *fake {
 			},
 		},
 	}
-	f.entries["nightly"] = []admin.Entry{
+	f.entries["nightly"] = []history.Entry{
 		{Run: failed, To: failed.Tick, Count: 1},
-		{Run: admin.Run{Tick: tick.Add(-3 * time.Hour), State: admin.RunSkipped, InstanceID: "app-2", Token: 17}, To: tick.Add(-time.Hour), Count: 3, Reason: admin.ReasonPaused},
+		{Run: history.Run{Tick: tick.Add(-3 * time.Hour), State: history.StateSkipped, InstanceID: "app-2", Token: 17}, To: tick.Add(-time.Hour), Count: 3, Reason: history.ReasonPaused},
 		{Run: ok, To: ok.Tick, Count: 1},
 	}
 	offset := 7 * time.Second
@@ -145,8 +146,8 @@ func (f *fake) Past(ctx context.Context, name string) (admin.Past, error) {
 	return admin.Past{History: past, Why: func(at time.Time) admin.Explanation { return explained(past, at) }}, err
 }
 
-func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
-	all := make([][]admin.Entry, len(jobs))
+func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error) {
+	all := make([][]history.Entry, len(jobs))
 	for i, job := range jobs {
 		all[i] = f.entries[job.Name]
 	}
@@ -156,7 +157,7 @@ func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin
 func explained(past admin.History, at time.Time) admin.Explanation {
 	x := admin.Explanation{Job: past.Job, Asked: at, At: time.Now(), History: past.Entries, Fate: admin.FateNone, ScheduleSince: noon.Add(-72 * time.Hour)}
 	if len(past.Entries) > 0 {
-		x.Tick, x.Entries, x.Fate = past.Entries[0].Tick, past.Entries[:1], admin.Fate(past.Entries[0].State)
+		x.Tick, x.Entries, x.Fate = past.Entries[0].Tick, past.Entries[:1], past.Entries[0].State
 	}
 	for _, slot := range past.Job.Slots {
 		part := x

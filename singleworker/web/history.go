@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -96,7 +97,7 @@ func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit 
 			return r
 		}
 		r.entries = append(r.entries, e)
-		if size += sizeOfEntry(e.Entry); size > maxRead {
+		if size += sizeOfEntry(e.Run); size > maxRead {
 			return r
 		}
 	}
@@ -116,8 +117,8 @@ func (h *handler) jobLog(ctx context.Context, name string) (reading, error) {
 
 // past is what some jobs have done in a span of time.
 type past struct {
-	of      [][]admin.Entry // for each job, newest first
-	problem string          // why the run log is not in it, or not all of it
+	of      [][]history.Entry // for each job, newest first
+	problem string            // why the run log is not in it, or not all of it
 }
 
 // histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
@@ -128,13 +129,13 @@ func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span ti
 	for i, job := range jobs {
 		names[i] = job.Name
 	}
-	held, err := detail(ctx, h.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]admin.Entry, error) {
+	held, err := detail(ctx, h.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]history.Entry, error) {
 		return h.client.Histories(ctx, jobs)
 	})
 	if err != nil {
 		return past{}, err
 	}
-	p.of = make([][]admin.Entry, len(jobs))
+	p.of = make([][]history.Entry, len(jobs))
 	copy(p.of, held)
 	if h.opts.History == nil {
 		return p, nil
@@ -171,11 +172,14 @@ func spanLogOf(r reading) spanLog {
 
 // add puts the log's entries to the jobs. latest: the log has the newest entries.
 func (p *past) add(jobs []admin.JobStatus, log spanLog, latest bool) {
-	for i, job := range jobs {
-		all := merged(job, p.of[i], log.of[job.Name], latest)
-		p.of[i] = make([]admin.Entry, len(all))
+	for i, of := range jobs {
+		all := merged(of, p.of[i], log.of[of.Name], latest)
+		p.of[i] = make([]history.Entry, len(all))
 		for k, e := range all {
 			p.of[i][k] = e.Entry
+			if _, index, ok := job.SplitShard(e.Slot); ok {
+				p.of[i][k].Shard = &index
+			}
 		}
 	}
 	p.problem = log.problem
@@ -197,15 +201,15 @@ func (r reading) problem() string {
 // merged is what ZooKeeper and the run log have of a job, newest first. What both have is as
 // ZooKeeper has it. If they have nothing in common although the log was read from its end on, the
 // time between them is a hole.
-func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
+func merged(of admin.JobStatus, held []history.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
 	all := make([]runlog.Entry, 0, len(held)+len(logged))
-	has := make(map[string]int)            // where in all
-	oldest := make(map[string]admin.Entry) // by slot, of those that have ended
+	has := make(map[string]int)              // where in all
+	oldest := make(map[string]history.Entry) // by slot, of those that have ended
 	for _, e := range held {
 		entry := heldEntry(of, e)
 		has[identity(entry)] = len(all)
 		all = append(all, entry)
-		if over(e) {
+		if over(e.Run) {
 			oldest[entry.Slot] = e
 		}
 	}
@@ -221,9 +225,6 @@ func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, lates
 		if i, both := has[identity(e)]; both {
 			common[e.Slot], all[i].Seq = true, e.Seq
 			continue
-		}
-		if _, index, ok := job.SplitShard(e.Slot); ok {
-			e.Shard = &index
 		}
 		if e.Kind == runlog.Hole {
 			e.State, e.Count = stateHole, 1
@@ -242,17 +243,17 @@ func merged(of admin.JobStatus, held []admin.Entry, logged []runlog.Entry, lates
 
 // unlogged is the hole between the newest entry of the log and what ZooKeeper has.
 func unlogged(last runlog.Entry, next time.Time) runlog.Entry {
-	run := admin.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it may have forgotten some: is swctl runlog running?"}
-	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: admin.Entry{Run: run, To: next, Count: 1}}
+	run := history.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it may have forgotten some: is swctl runlog running?"}
+	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: history.Entry{Run: run, To: next, Count: 1}}
 }
 
-// over reports whether an entry is about a run, or a row of ticks, that has ended.
-func over(e admin.Entry) bool {
-	return e.State != admin.RunRunning && e.State != admin.RunUnknown && e.State != admin.RunUnreadable
+// over reports whether a run, or a row of ticks, has ended.
+func over(r history.Run) bool {
+	return r.State != history.StateRunning && r.State != history.StateUnknown && r.State != history.StateUnreadable
 }
 
 // heldEntry is an entry that ZooKeeper has as the log has it.
-func heldEntry(of admin.JobStatus, e admin.Entry) runlog.Entry {
+func heldEntry(of admin.JobStatus, e history.Entry) runlog.Entry {
 	entry := runlog.Entry{Slot: slotOf(of, e), Job: of.Name, Kind: runlog.Ran, At: e.Ended, Entry: e}
 	switch {
 	case entry.Slot != "":
@@ -261,7 +262,7 @@ func heldEntry(of admin.JobStatus, e admin.Entry) runlog.Entry {
 	default:
 		entry.Slot = of.Name
 	}
-	if e.RunID == "" && e.State != admin.RunUnreadable {
+	if e.RunID == "" && e.State != history.StateUnreadable {
 		entry.Kind = runlog.NotRun
 	}
 	if entry.At.IsZero() {
@@ -280,7 +281,7 @@ func identity(e runlog.Entry) string {
 
 // newerFirst sorts as admin.History does: what runs comes first.
 func newerFirst(a, b runlog.Entry) int {
-	switch aRuns, bRuns := a.State == admin.RunRunning, b.State == admin.RunRunning; {
+	switch aRuns, bRuns := a.State == history.StateRunning, b.State == history.StateRunning; {
 	case aRuns && !bRuns:
 		return -1
 	case bRuns && !aRuns:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
@@ -58,13 +59,13 @@ func (l *fakeLog) Entries(ctx context.Context, q runlog.Query) iter.Seq2[runlog.
 }
 
 // loggedRun is a run that began some minutes before noon and took some seconds.
-func loggedRun(seq int64, slot, state string, minutes, seconds int) runlog.Entry {
+func loggedRun(seq int64, slot string, state history.State, minutes, seconds int) runlog.Entry {
 	name, _, _ := job.SplitShard(slot)
 	name, _, _ = strings.Cut(name, "/")
 	began := noon.Add(-time.Duration(minutes) * time.Minute)
 	ended := began.Add(time.Duration(seconds) * time.Second)
-	return runlog.Entry{Seq: seq, Slot: slot, Job: name, Kind: runlog.Ran, At: ended, Key: fmt.Sprint("old-", seq), Entry: admin.Entry{
-		Run: admin.Run{Tick: began, State: state, InstanceID: "app-3", RunID: fmt.Sprint("old-", seq), Attempt: 1, Started: began, Ended: ended}, To: began, Count: 1,
+	return runlog.Entry{Seq: seq, Slot: slot, Job: name, Kind: runlog.Ran, At: ended, Key: fmt.Sprint("old-", seq), Entry: history.Entry{
+		Run: history.Run{Tick: began, State: state, InstanceID: "app-3", RunID: fmt.Sprint("old-", seq), Attempt: 1, Started: began, Ended: ended}, To: began, Count: 1,
 	}}
 }
 
@@ -75,13 +76,13 @@ func nightlyLog(f *fake) *fakeLog {
 	l := &fakeLog{entries: []runlog.Entry{
 		{Seq: 9, Slot: "nightly", Job: "nightly", Kind: runlog.NotRun, At: held[1].To, Key: "tick:1", Entry: held[1]},
 		{Seq: 8, Slot: "nightly", Job: "nightly", Kind: runlog.Ran, At: held[2].Ended, Key: held[2].RunID, Entry: held[2]},
-		loggedRun(7, "nightly", admin.RunOK, 2*day+180, 30), loggedRun(6, "parts[1]", admin.RunOK, 2*day, 1),
+		loggedRun(7, "nightly", history.StateOK, 2*day+180, 30), loggedRun(6, "parts[1]", history.StateOK, 2*day, 1),
 	}}
 	hole := runlog.Entry{Seq: 5, Slot: "nightly", Job: "nightly", Kind: runlog.Hole, At: noon.Add(-4 * day * time.Minute), Key: "hole:1"}
 	hole.Tick, hole.To, hole.Error = noon.Add(-9*day*time.Minute), noon.Add(-4*day*time.Minute), "the history, of 20 entries, had forgotten some before it was read"
-	failed := loggedRun(4, "nightly", admin.RunFailed, 10*day, 50)
+	failed := loggedRun(4, "nightly", history.StateFailed, 10*day, 50)
 	failed.Error = "disk full"
-	l.entries = append(l.entries, hole, failed, loggedRun(3, "nightly", admin.RunOK, 11*day, 90))
+	l.entries = append(l.entries, hole, failed, loggedRun(3, "nightly", history.StateOK, 11*day, 90))
 	return l
 }
 
@@ -164,7 +165,7 @@ func TestRunLogIsDown(t *testing.T) {
 // instance.
 func TestMerged(t *testing.T) {
 	t.Parallel()
-	held := func(e runlog.Entry, state string) admin.Entry {
+	held := func(e runlog.Entry, state history.State) history.Entry {
 		e.State = state
 		if _, index, ok := job.SplitShard(e.Slot); ok {
 			e.Shard = &index
@@ -175,7 +176,7 @@ func TestMerged(t *testing.T) {
 		return e.Entry
 	}
 	run := func(seq int64, slot string) runlog.Entry {
-		e := loggedRun(seq, slot, admin.RunOK, 100-int(seq), 1)
+		e := loggedRun(seq, slot, history.StateOK, 100-int(seq), 1)
 		e.Number = seq
 		return e
 	}
@@ -184,29 +185,29 @@ func TestMerged(t *testing.T) {
 	everywhere := admin.JobStatus{Name: "a", Job: job.Job{Everywhere: true}}
 	for name, test := range map[string]struct {
 		of     admin.JobStatus
-		held   []admin.Entry
+		held   []history.Entry
 		logged []runlog.Entry
 		past   bool
 		want   string
 	}{
-		"no log":               {held: []admin.Entry{held(run(1, "a"), "ok"), held(run(2, "a"), "ok")}, want: "old-1 ok, old-2 ok"},
+		"no log":               {held: []history.Entry{held(run(1, "a"), "ok"), held(run(2, "a"), "ok")}, want: "old-1 ok, old-2 ok"},
 		"only the log":         {logged: []runlog.Entry{run(2, "a"), run(1, "a")}, want: "old-2 ok, old-1 ok"},
-		"the held one counts":  {held: []admin.Entry{held(run(2, "a"), "lost")}, logged: []runlog.Entry{run(2, "a"), run(1, "a")}, want: "old-2 lost, old-1 ok"},
-		"read later":           {held: []admin.Entry{held(run(2, "a"), "ok")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-3 ok, old-2 ok"},
-		"running comes first":  {held: []admin.Entry{held(run(1, "a"), "running")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-1 running, old-3 ok, old-2 ok"},
-		"wherever it is":       {held: []admin.Entry{held(run(3, "a"), "ok"), held(run(2, "a"), "running")}, logged: []runlog.Entry{run(1, "a")}, want: "old-2 running, old-3 ok, hole, old-1 ok"},
-		"nobody reads":         {held: []admin.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, want: "old-9 ok, old-8 ok, hole, old-2 ok"},
-		"read just before":     {held: []admin.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(7, "a")}, want: "old-9 ok, old-8 ok, old-7 ok"},
-		"in the past":          {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, past: true, want: "old-9 ok, old-2 ok"},
-		"submitted once more":  {held: []admin.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{removed, run(2, "a")}, want: "old-9 ok, removed, old-2 ok"},
-		"a shard nobody reads": {of: shards, held: []admin.Entry{held(run(9, "a[1]"), "ok"), held(run(8, "a[0]"), "ok")}, logged: []runlog.Entry{run(8, "a[0]"), run(2, "a[1]"), run(1, "a[0]")}, want: "old-9 ok, hole, old-8 ok, old-2 ok, old-1 ok"},
-		"on every instance":    {of: everywhere, held: []admin.Entry{held(run(9, "a/x"), "ok"), held(run(8, "a/y"), "ok")}, logged: []runlog.Entry{run(9, "a/x"), run(8, "a/y"), run(7, "a/x")}, want: "old-9 ok, old-8 ok, old-7 ok"},
+		"the held one counts":  {held: []history.Entry{held(run(2, "a"), "lost")}, logged: []runlog.Entry{run(2, "a"), run(1, "a")}, want: "old-2 lost, old-1 ok"},
+		"read later":           {held: []history.Entry{held(run(2, "a"), "ok")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-3 ok, old-2 ok"},
+		"running comes first":  {held: []history.Entry{held(run(1, "a"), "running")}, logged: []runlog.Entry{run(3, "a"), run(2, "a")}, want: "old-1 running, old-3 ok, old-2 ok"},
+		"wherever it is":       {held: []history.Entry{held(run(3, "a"), "ok"), held(run(2, "a"), "running")}, logged: []runlog.Entry{run(1, "a")}, want: "old-2 running, old-3 ok, hole, old-1 ok"},
+		"nobody reads":         {held: []history.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, want: "old-9 ok, old-8 ok, hole, old-2 ok"},
+		"read just before":     {held: []history.Entry{held(run(9, "a"), "ok"), held(run(8, "a"), "ok")}, logged: []runlog.Entry{run(7, "a")}, want: "old-9 ok, old-8 ok, old-7 ok"},
+		"in the past":          {held: []history.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{run(2, "a")}, past: true, want: "old-9 ok, old-2 ok"},
+		"submitted once more":  {held: []history.Entry{held(run(9, "a"), "ok")}, logged: []runlog.Entry{removed, run(2, "a")}, want: "old-9 ok, removed, old-2 ok"},
+		"a shard nobody reads": {of: shards, held: []history.Entry{held(run(9, "a[1]"), "ok"), held(run(8, "a[0]"), "ok")}, logged: []runlog.Entry{run(8, "a[0]"), run(2, "a[1]"), run(1, "a[0]")}, want: "old-9 ok, hole, old-8 ok, old-2 ok, old-1 ok"},
+		"on every instance":    {of: everywhere, held: []history.Entry{held(run(9, "a/x"), "ok"), held(run(8, "a/y"), "ok")}, logged: []runlog.Entry{run(9, "a/x"), run(8, "a/y"), run(7, "a/x")}, want: "old-9 ok, old-8 ok, old-7 ok"},
 	} {
 		test.of.Name = "a"
 		all := merged(test.of, test.held, test.logged, !test.past)
 		var got []string
 		for _, e := range all {
-			text := e.RunID + " " + e.State
+			text := e.RunID + " " + string(e.State)
 			switch e.Kind {
 			case runlog.Hole:
 				text = "hole"
@@ -232,7 +233,7 @@ func TestRunLogIsLong(t *testing.T) {
 		f.jobs[1].Name, f.jobs[1].Job.Name, f.entries[name] = name, name, f.entries["nightly"]
 		l := new(fakeLog)
 		for i := range maxOfJob + 10 {
-			e := loggedRun(int64(2*maxOfJob-i), name, admin.RunFailed, 200+i, 1)
+			e := loggedRun(int64(2*maxOfJob-i), name, history.StateFailed, 200+i, 1)
 			if i < 2*perPage {
 				e.Error = strings.Repeat("a line of an error of 4 KiB, which is longer than what a table shows of it, ", 4) + strings.Repeat("\n4 KiB", 600)
 			}

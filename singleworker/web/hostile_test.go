@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // evil is what somebody may have written to the tree.
@@ -38,7 +39,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 		orphan.Name, orphan.Reason = "a"+evil, reason.Reason{Code: reason.OwnerGone, Owner: evil, Instances: []reason.Instance{{ID: evil, Why: evil}}}
 		orphan.Owner = &admin.Owner{InstanceID: "gone" + evil}
 		f.jobs = []admin.JobStatus{orphan, status}
-		f.entries[name] = []admin.Entry{{Run: run, To: run.Tick, Count: 1, Reason: evil}}
+		f.entries[name] = []history.Entry{{Run: run, To: run.Tick, Count: 1, Reason: evil}}
 		f.instances = []admin.Instance{{
 			ID: evil, Host: evil, State: evil, Version: evil, Program: evil, Reason: evil, Address: "javascript:alert(1)" + evil, Labels: map[string]string{evil: evil},
 			Order: &admin.Order{By: evil, Reason: evil, Host: evil},

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -83,7 +84,7 @@ func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 	}
 	if !e.Started.IsZero() {
 		row.Lag = plain.Span(e.Started.Sub(e.Tick))
-		if end := endOf(e.Entry, now); !end.IsZero() {
+		if end := endOf(e.Run, now); !end.IsZero() {
 			row.Took = plain.Span(end.Sub(e.Started))
 		}
 	}
@@ -94,7 +95,7 @@ func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 const clipped = 200
 
 // slotOf names the shard, or the instance, of an entry of a job that has several.
-func slotOf(of admin.JobStatus, e admin.Entry) string {
+func slotOf(of admin.JobStatus, e history.Entry) string {
 	if e.Shard == nil {
 		return ""
 	}
@@ -105,11 +106,11 @@ func slotOf(of admin.JobStatus, e admin.Entry) string {
 }
 
 // endOf is when a run ended, or now if it is in progress; zero if that is not known.
-func endOf(e admin.Entry, now time.Time) time.Time {
-	if e.Ended.IsZero() && e.State == admin.RunRunning {
+func endOf(r history.Run, now time.Time) time.Time {
+	if r.Ended.IsZero() && r.State == history.StateRunning {
 		return now
 	}
-	return e.Ended
+	return r.Ended
 }
 
 // tickRow is a tick to come.
@@ -188,7 +189,7 @@ const (
 )
 
 // past shows what ZooKeeper and the run log have of the job, and returns all of it.
-func (b *jobBody) past(held []admin.Entry, log reading, now time.Time) []runlog.Entry {
+func (b *jobBody) past(held []history.Entry, log reading, now time.Time) []runlog.Entry {
 	all := merged(b.Job, held, log.entries, true)
 	b.More = max(0, len(all)-maxEntries)
 	left := wholeErrors

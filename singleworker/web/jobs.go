@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // perPage is how many rows a page has: a page of jobs with long names stays below 150 KB.
@@ -73,13 +74,13 @@ func rowOf(job admin.JobStatus, now time.Time) jobRow {
 		row.OwnerLink = instanceLink(job.Owner.InstanceID)
 	}
 	if run := lastOf(job); run != nil {
-		row.LastState, row.LastAt = run.State, stamp{run.Tick, now, job.Job.Zone()}
+		row.LastState, row.LastAt = string(run.State), stamp{run.Tick, now, job.Job.Zone()}
 	}
 	return row
 }
 
 // lastOf is the last run of a job, of whatever shard.
-func lastOf(job admin.JobStatus) (last *admin.Run) {
+func lastOf(job admin.JobStatus) (last *history.Run) {
 	for _, slot := range words.Slots(job) {
 		if slot.LastRun != nil && (last == nil || slot.LastRun.Tick.After(last.Tick)) {
 			last = slot.LastRun

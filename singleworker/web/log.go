@@ -28,7 +28,7 @@ func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
 	b := logBody{Problem: r.problem(), Columns: words.SummaryColumns}
 	missing := 0
 	for _, e := range all {
-		if e.Seq == 0 && e.Kind != runlog.Hole && over(e.Entry) {
+		if e.Seq == 0 && e.Kind != runlog.Hole && over(e.Run) {
 			missing++
 		}
 	}
@@ -55,7 +55,7 @@ func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
 func summed(all []runlog.Entry) []runlog.Summary {
 	sums, _ := runlog.Summarize(func(yield func(runlog.Entry, error) bool) {
 		for _, e := range all {
-			if over(e.Entry) && !yield(e, nil) {
+			if over(e.Run) && !yield(e, nil) {
 				return
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // ownerRow is a job of the map of owners.
@@ -56,7 +57,7 @@ func (h *handler) ownersPage(r *http.Request) (view, error) {
 	return view{Template: "owners", Title: "Who owns what", Now: now, Summary: s.summary(now), Body: b}, nil
 }
 
-func ownerRowOf(job admin.JobStatus, entries []admin.Entry, instances []instanceRow, now time.Time) ownerRow {
+func ownerRowOf(job admin.JobStatus, entries []history.Entry, instances []instanceRow, now time.Time) ownerRow {
 	row := ownerRow{Name: words.Name(job), Link: jobLink(job.Name), State: words.State(job), Owner: words.Owner(job), Moves: moves(job, entries, now)}
 	if job.Owner != nil {
 		row.Since = stamp{job.Owner.Since, now, time.UTC}
@@ -86,7 +87,7 @@ func ownerRowOf(job admin.JobStatus, entries []admin.Entry, instances []instance
 }
 
 // moves say how a job without shards went from one instance to another, as far as its entries tell.
-func moves(job admin.JobStatus, entries []admin.Entry, now time.Time) (all []string) {
+func moves(job admin.JobStatus, entries []history.Entry, now time.Time) (all []string) {
 	const most = 3
 	if len(job.Slots) > 0 {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // view is one page. Its templates see it as dot.
@@ -44,7 +44,7 @@ func (s *snapshot) summary(now time.Time) *summary {
 	running := 0
 	for _, job := range s.jobs {
 		for _, slot := range words.Slots(job) {
-			if slot.LastRun != nil && slot.LastRun.State == admin.RunRunning {
+			if slot.LastRun != nil && slot.LastRun.State == history.StateRunning {
 				running++
 			}
 		}

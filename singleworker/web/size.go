@@ -2,6 +2,7 @@ package web
 
 import (
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Sizes of a job, and of an entry of a history, beside their texts, in bytes, about.
@@ -18,22 +19,22 @@ func sizeOf(value any) (n int) {
 	case admin.Past:
 		n = jobSize * (1 + len(v.Job.Slots))
 		for _, e := range v.Entries {
-			n += 2 * sizeOfEntry(e) // as an entry, and as the record that explains it
+			n += 2 * sizeOfEntry(e.Run) // as an entry, and as the record that explains it
 		}
-	case [][]admin.Entry:
+	case [][]history.Entry:
 		for _, entries := range v {
 			for _, e := range entries {
-				n += sizeOfEntry(e)
+				n += sizeOfEntry(e.Run)
 			}
 		}
 	case reading:
 		for _, e := range v.entries {
-			n += sizeOfEntry(e.Entry)
+			n += sizeOfEntry(e.Run)
 		}
 	case spanLog:
 		for _, entries := range v.of {
 			for _, e := range entries {
-				n += sizeOfEntry(e.Entry)
+				n += sizeOfEntry(e.Run)
 			}
 		}
 	case admin.InstanceDetails:
@@ -44,4 +45,4 @@ func sizeOf(value any) (n int) {
 	return n
 }
 
-func sizeOfEntry(e admin.Entry) int { return entrySize + len(e.Error) }
+func sizeOfEntry(r history.Run) int { return entrySize + len(r.Error) }

@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // span is a length of time that a timeline can show.
@@ -161,12 +162,12 @@ type drawing struct {
 	shapes map[string]*strings.Builder
 	bars   map[string][2]int // by class, the latest bar, which is not drawn yet, because others may touch it
 	last   map[string]int    // where the latest shape of a class begins
-	counts map[string]int
+	counts map[history.State]int
 }
 
 func newDrawing(w window) *drawing {
 	return &drawing{
-		window: w, shapes: make(map[string]*strings.Builder), bars: make(map[string][2]int), last: make(map[string]int), counts: make(map[string]int),
+		window: w, shapes: make(map[string]*strings.Builder), bars: make(map[string][2]int), last: make(map[string]int), counts: make(map[history.State]int),
 	}
 }
 
@@ -197,8 +198,8 @@ func (d *drawing) addf(class, format string, args ...any) {
 
 // entry draws a run, or a row of ticks that were not run. Each kind has its own shape, not only its
 // color.
-func (d *drawing) entry(e admin.Entry) {
-	from, to := e.Started, endOf(e, d.now)
+func (d *drawing) entry(e history.Entry) {
+	from, to := e.Started, endOf(e.Run, d.now)
 	if e.RunID == "" {
 		from, to = e.Tick, e.To
 	}
@@ -212,16 +213,16 @@ func (d *drawing) entry(e admin.Entry) {
 	x := d.x(from)
 	w := max(2, d.x(to)-x)
 	switch e.State {
-	case admin.RunOK:
+	case history.StateOK:
 		d.bar("ok", x, x+w)
-	case admin.RunFailed, admin.RunTimedOut, admin.RunLost:
+	case history.StateFailed, history.StateTimedOut, history.StateLost:
 		d.bar("failed", x, x+w)
 		const apart = 16 // crosses that do not touch
 		if d.once("cross", x, apart) {
 			d.addf("cross", "M%d 1l8 16m0-16l-8 16", x-4+w/2)
 		}
 	default:
-		if d.once(e.State, x, 1) {
+		if d.once(string(e.State), x, 1) {
 			d.shape(e.State, x, w)
 		}
 	}
@@ -237,13 +238,13 @@ func (d *drawing) once(kind string, x, apart int) bool {
 	return true
 }
 
-func (d *drawing) shape(state string, x, w int) {
+func (d *drawing) shape(state history.State, x, w int) {
 	switch state {
-	case admin.RunRunning:
+	case history.StateRunning:
 		d.addf("running", "M%d 5h%dl4 4-4 4h-%dz", x, w, w)
-	case admin.RunSkipped:
+	case history.StateSkipped:
 		d.addf("skipped", "M%d 9h%d", x, max(4, w))
-	case admin.RunMissed:
+	case history.StateMissed:
 		d.addf("missed", "M%d 9l4-5 4 5-4 5zM%d 9h%d", x-4, x, max(4, w))
 	case stateHole:
 		d.addf("unknown", "M%d 9h%d", x, w)
@@ -273,7 +274,7 @@ func (d *drawing) row(name, link, state string) timeRow {
 
 // jobTimes draws a job: its runs, where it moved from one instance to another, what is not known,
 // and what is planned.
-func jobTimes(w window, job admin.JobStatus, entries []admin.Entry) timeRow {
+func jobTimes(w window, job admin.JobStatus, entries []history.Entry) timeRow {
 	d := newDrawing(w)
 	oldest := w.now
 	owners := make(map[int]string) // by shard
@@ -319,17 +320,17 @@ func (d *drawing) planned(schedule *cronexpr.Schedule) {
 }
 
 // instanceTimes draws what ran on each instance, also on those that are gone.
-func instanceTimes(w window, instances []admin.Instance, jobs []admin.JobStatus, all [][]admin.Entry) (rows []timeRow) {
+func instanceTimes(w window, instances []admin.Instance, jobs []admin.JobStatus, all [][]history.Entry) (rows []timeRow) {
 	drawings := make(map[string]*drawing)
 	states := make(map[string]string)
 	for _, i := range instances {
 		drawings[i.ID], states[i.ID] = newDrawing(w), i.State
 	}
-	var entries []admin.Entry
+	var entries []history.Entry
 	for i := range jobs {
 		entries = append(entries, all[i]...)
 	}
-	slices.SortFunc(entries, func(a, b admin.Entry) int { return a.Started.Compare(b.Started) })
+	slices.SortFunc(entries, func(a, b history.Entry) int { return a.Started.Compare(b.Started) })
 	for _, e := range entries {
 		if e.RunID == "" {
 			continue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -20,19 +21,19 @@ func TestTimelineOfAJob(t *testing.T) {
 	t.Parallel()
 	w := window{Begin: noon.Add(-90 * time.Minute), End: noon.Add(10 * time.Minute), now: noon}
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
-	run := func(minutes int, state, on string) admin.Entry {
-		e := admin.Entry{Count: 1, Run: admin.Run{Tick: at(minutes), State: state, InstanceID: on, RunID: strconv.Itoa(minutes), Started: at(minutes), Ended: at(minutes + 1)}}
-		if state == admin.RunRunning {
+	run := func(minutes int, state history.State, on string) history.Entry {
+		e := history.Entry{Count: 1, Run: history.Run{Tick: at(minutes), State: state, InstanceID: on, RunID: strconv.Itoa(minutes), Started: at(minutes), Ended: at(minutes + 1)}}
+		if state == history.StateRunning {
 			e.Ended = time.Time{}
 		}
 		return e
 	}
-	row := func(from, to int, state string) admin.Entry {
-		return admin.Entry{Run: admin.Run{Tick: at(from), State: state, InstanceID: "a"}, To: at(to), Count: 2}
+	row := func(from, to int, state history.State) history.Entry {
+		return history.Entry{Run: history.Run{Tick: at(from), State: state, InstanceID: "a"}, To: at(to), Count: 2}
 	}
-	entries := []admin.Entry{ // newest first
-		run(-1, admin.RunRunning, "b"), run(-10, admin.RunTimedOut, "b"), row(-30, -20, admin.RunMissed), row(-50, -40, admin.RunSkipped),
-		run(-60, admin.RunFailed, "a"), run(-65, admin.RunUnknown, "a"), run(-70, admin.RunOK, "a"), run(-200, admin.RunOK, "a"),
+	entries := []history.Entry{ // newest first
+		run(-1, history.StateRunning, "b"), run(-10, history.StateTimedOut, "b"), row(-30, -20, history.StateMissed), row(-50, -40, history.StateSkipped),
+		run(-60, history.StateFailed, "a"), run(-65, history.StateUnknown, "a"), run(-70, history.StateOK, "a"), run(-200, history.StateOK, "a"),
 	}
 	every := admin.JobStatus{Name: "report", State: admin.StateOwned, Job: job.Job{Name: "report", Schedule: "0 */5 * * * ?"}.WithDefaults()}
 	drawn := jobTimes(w, every, entries)
@@ -77,10 +78,10 @@ func TestTimelineBars(t *testing.T) {
 func TestTimelineIsSmall(t *testing.T) {
 	t.Parallel()
 	w := window{Begin: noon.Add(-28 * 24 * time.Hour), End: noon, now: noon}
-	var entries []admin.Entry
+	var entries []history.Entry
 	for i := range 30_000 {
 		at := noon.Add(-time.Duration(i) * time.Minute)
-		entries = append(entries, admin.Entry{Count: 1, Run: admin.Run{State: admin.RunFailed, RunID: "x", Tick: at, Started: at, Ended: at}})
+		entries = append(entries, history.Entry{Count: 1, Run: history.Run{State: history.StateFailed, RunID: "x", Tick: at, Started: at, Ended: at}})
 	}
 	drawn, size := jobTimes(w, admin.JobStatus{Name: "busy"}, entries), 0
 	for _, p := range drawn.Paths {

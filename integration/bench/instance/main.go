@@ -17,6 +17,7 @@ import (
 	"github.com/swjobs/singleworker/integration/bench"
 	"github.com/swjobs/singleworker/integration/instance"
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 func main() {
@@ -98,13 +99,13 @@ func (p *process) hooks() singleworker.Hooks {
 				p.mu.Unlock()
 			}
 		},
-		OnRecorded: func(e singleworker.Entry) {
+		OnRecorded: func(e singleworker.Recorded) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if e.TakenFrom != "" {
 				p.known.Taken++
 			}
-			if e.State != singleworker.StateSkipped && e.State != singleworker.StateMissed {
+			if e.State != history.StateSkipped && e.State != history.StateMissed {
 				return // a run, which its handler has noted
 			}
 			p.known.Rows = append(p.known.Rows, bench.Row{Job: e.Job, From: e.Tick.Unix(), To: e.To.Unix()})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/sample/sql/child"
-	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // The demonstration starts its own program three times; here that is the test's.
@@ -41,14 +41,14 @@ func right() outcome {
 	owners := []string{"a", "b", "c", "a", "b", "c"}
 	before, then := tick{Pass: 2000}, tick{Pass: 4000}
 	for number, id := range owners {
-		before.Shards = append(before.Shards, shard{singleworker.StateOK, id, 1, 7, 2500})
+		before.Shards = append(before.Shards, shard{history.StateOK, id, 1, 7, 2500})
 		o.parts = append(o.parts, part{2000, number, id, 100})
 		if id == "c" {
-			then.Shards = append(then.Shards, shard{singleworker.StateOK, id, 1, 7, 4500})
+			then.Shards = append(then.Shards, shard{history.StateOK, id, 1, 7, 4500})
 			o.parts = append(o.parts, part{4000, number, id, 100})
 			continue
 		}
-		then.Shards = append(then.Shards, shard{singleworker.StateOK, "c", 2, 9, 9500})
+		then.Shards = append(then.Shards, shard{history.StateOK, "c", 2, 9, 9500})
 		o.parts = append(o.parts, part{4000, number, id, 60}, part{4000, number, "c", 40})
 		w := write{Pass: 4000, Shard: number, Token: 7, Rows: 10}
 		o.held[id] = append(o.held[id], w)
@@ -82,10 +82,10 @@ func TestJudge(t *testing.T) {
 		"a tick in between":      func(o *outcome) { then(o).Pass = 3000 },
 		"a shard is not told of": func(o *outcome) { then(o).Shards = then(o).Shards[:5] },
 		"a shard was skipped for no reason": func(o *outcome) {
-			then(o).Shards[5].State = singleworker.StateSkipped
+			then(o).Shards[5].State = history.StateSkipped
 			o.parts = slices.DeleteFunc(o.parts, func(p part) bool { return p == part{4000, 5, "c", 100} })
 		},
-		"a shard failed": func(o *outcome) { then(o).Shards[5].State = singleworker.StateFailed },
+		"a shard failed": func(o *outcome) { then(o).Shards[5].State = history.StateFailed },
 		"a shard was run again though nothing happened to it": func(o *outcome) { then(o).Shards[2].Attempt = 2 },
 		"an interrupted shard was not run again":              func(o *outcome) { then(o).Shards[0].Attempt = 1 },
 		"the dead has run it":                                 func(o *outcome) { then(o).Shards[0].On = "a" },
@@ -108,7 +108,7 @@ func TestSkipped(t *testing.T) {
 	t.Parallel()
 	o := right()
 	skipped, before := &o.ticks[0].Shards[5], &o.ticks[1].Shards[5]
-	*skipped, before.Ended = shard{State: singleworker.StateSkipped, On: "c", Token: 7}, 4500
+	*skipped, before.Ended = shard{State: history.StateSkipped, On: "c", Token: 7}, 4500
 	if _, wrong := judge(o); len(wrong) != 1 {
 		t.Errorf("its rows were processed though it was skipped, and judge says: %v", wrong)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -95,11 +96,11 @@ type tick struct {
 }
 
 type shard struct {
-	State   singleworker.State `json:"state"`
-	On      string             `json:"on"`
-	Attempt int                `json:"attempt"`
-	Token   int64              `json:"token"`
-	Ended   int64              `json:"ended"` // in milliseconds, as passes are
+	State   history.State `json:"state"`
+	On      string        `json:"on"`
+	Attempt int           `json:"attempt"`
+	Token   int64         `json:"token"`
+	Ended   int64         `json:"ended"` // in milliseconds, as passes are
 }
 
 // A gate is between the handler and the table, so that the demonstration can kill or stop the

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
@@ -66,10 +66,10 @@ func (f *figures) countTicks(o outcome, check checker) {
 		f.passes++
 		for number, s := range t.Shards {
 			switch {
-			case s.State == singleworker.StateOK:
+			case s.State == history.StateOK:
 				f.ok++
 				ended[number] = s.Ended
-			case s.State == singleworker.StateSkipped && ended[number] >= t.Pass:
+			case s.State == history.StateSkipped && ended[number] >= t.Pass:
 				f.skipped++ // only on a very busy machine
 			default:
 				check(false, "shard %d of tick %s is %q", number, clock(t.Pass), s.State)
@@ -97,7 +97,7 @@ func checkRows(o outcome, check checker) {
 		}
 		for number, s := range t.Shards {
 			want := 0
-			if s.State == singleworker.StateOK {
+			if s.State == history.StateOK {
 				want = rowCount / shards
 			}
 			check(done[number] == want, "%d rows of shard %d were processed in pass %s, want %d", done[number], number, clock(t.Pass), want)

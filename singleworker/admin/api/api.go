@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -107,12 +108,12 @@ type Paused struct {
 // Runs are the runs that were waited for: Run of a job without shards, or of one shard, and
 // Runs of a job with shards, or of one that runs on several instances.
 type Runs struct {
-	Run  *admin.Entry  `json:"run"`
-	Runs []admin.Entry `json:"runs,omitempty"`
+	Run  *history.Entry  `json:"run"`
+	Runs []history.Entry `json:"runs,omitempty"`
 }
 
 // RunsOf sorts the runs of the job, or of the shard, of that name.
-func RunsOf(name string, runs []admin.Entry) Runs {
+func RunsOf(name string, runs []history.Entry) Runs {
 	_, _, isShard := job.SplitShard(name)
 	if len(runs) == 1 && (isShard || runs[0].Shard == nil) {
 		return Runs{Run: &runs[0]}

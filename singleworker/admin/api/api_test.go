@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
@@ -22,12 +23,12 @@ func TestDocumentsGolden(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	offset, shard := 1500*time.Millisecond, 2
-	run := admin.Run{
-		Tick: at, Manual: "0198c600", State: admin.RunFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1,
-		Started: at, Ended: at.Add(time.Second), Error: "no <route>", NextAttempt: admin.NextRetry, NextAttemptAt: at.Add(time.Minute),
+	run := history.Run{
+		Tick: at, Manual: "0198c600", State: history.StateFailed, InstanceID: "app-2", Token: 17, RunID: "0198c5e2", Attempt: 2, Failures: 1,
+		Started: at, Ended: at.Add(time.Second), Error: "no <route>", NextAttempt: history.NextRetry, NextAttemptAt: at.Add(time.Minute),
 	}
-	entry := admin.Entry{Run: run, To: at, Count: 1, Shard: &shard}
-	skipped := admin.Entry{Run: admin.Run{Tick: at, State: admin.RunSkipped}, To: at.Add(time.Hour), Count: 2, Reason: admin.ReasonPaused}
+	entry := history.Entry{Run: run, To: at, Count: 1, Shard: &shard}
+	skipped := history.Entry{Run: history.Run{Tick: at, State: history.StateSkipped}, To: at.Add(time.Hour), Count: 2, Reason: history.ReasonPaused}
 	pause := &admin.Pause{Since: at, Until: at.Add(time.Hour), By: "alice", Reason: "migration", Missed: "once"}
 	described := job.Job{Name: "nightly", Schedule: "0 3 * * *", Args: map[string]string{"to": "ops"}, Timeout: 90 * time.Second}.WithDefaults()
 	status := admin.JobStatus{
@@ -58,9 +59,9 @@ func TestDocumentsGolden(t *testing.T) {
 		Job(status, []admin.Request{request}), Job(empty, nil), List("JobList", []admin.JobStatus(nil)),
 		New("SubmitResult", Change{Outcome: admin.OutcomeReplaced, DryRun: true, Job: empty, Before: &described}),
 		List("PauseResultList", []Paused{{admin.PauseResult{Outcome: admin.OutcomePaused, Pause: pause, Missed: 3}, empty}}),
-		New("TriggerResult", admin.TriggerResult{ID: "0198c600", Job: empty}, RunsOf("nightly", []admin.Entry{skipped})),
-		New("StopResult", Named{"nightly[2]"}, RunsOf("nightly[2]", []admin.Entry{entry})),
-		New("StopResult", Named{"nightly"}, RunsOf("nightly", []admin.Entry{entry, entry})),
+		New("TriggerResult", admin.TriggerResult{ID: "0198c600", Job: empty}, RunsOf("nightly", []history.Entry{skipped})),
+		New("StopResult", Named{"nightly[2]"}, RunsOf("nightly[2]", []history.Entry{entry})),
+		New("StopResult", Named{"nightly"}, RunsOf("nightly", []history.Entry{entry, entry})),
 		Instances([]admin.Instance{instance, {ID: "app-1"}}, []admin.Order{order}), Instances(nil, nil),
 		Instance(details), Instance(admin.InstanceDetails{Instance: admin.Instance{ID: "app-1"}, SessionID: "0x10b"}),
 		New("InstanceOrderResult", admin.OrderResult{Outcome: admin.OutcomeOrdered, Order: &order}),
@@ -68,8 +69,8 @@ func TestDocumentsGolden(t *testing.T) {
 			Outcome: admin.OutcomeOrdered, Order: &admin.Order{Host: "db8", Job: "report"}, Bound: []admin.Instance{{ID: "app-1"}}, Deaf: []string{"app-1"},
 		}),
 		New("Explanation", admin.Explanation{
-			Job: empty, Asked: at, Tick: at, Fate: admin.FateLate, Reason: admin.ReasonPaused, Entries: []admin.Entry{entry}, Unreadable: "garbage",
-			History: []admin.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},
+			Job: empty, Asked: at, Tick: at, Fate: admin.FateLate, Reason: history.ReasonPaused, Entries: []history.Entry{entry}, Unreadable: "garbage",
+			History: []history.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},
 		}),
 		New("TickList", Named{"nightly"}, ScheduleOf(job.Job{Schedule: "@daily", TimeZone: "UTC"}), Items[Tick]{[]Tick{{at, at}}}),
 		New("AuditReport", txnaudit.Report{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Event is what happened, in words.
@@ -57,7 +58,7 @@ func happened(ev admin.Event) string {
 	case admin.EventRunBegun:
 		return fmt.Sprintf("run %s begins on %s: tick %s, attempt %d", ev.Entry.RunID, ev.Entry.InstanceID, plain.Absolute(ev.Entry.Tick, time.UTC), ev.Entry.Attempt)
 	case admin.EventRunEnded:
-		return fmt.Sprintf("run %s on %s: %s", ev.Entry.RunID, ev.Entry.InstanceID, Outcome(*ev.Entry))
+		return fmt.Sprintf("run %s on %s: %s", ev.Entry.RunID, ev.Entry.InstanceID, Outcome(ev.Entry.Run))
 	case admin.EventTicksSkipped, admin.EventTicksMissed:
 		return notRun(*ev.Entry)
 	case admin.EventInstanceJoined:
@@ -82,8 +83,8 @@ func trouble(ev admin.Event) string {
 }
 
 // notRun is "4 ticks skipped until 2026-11-21 03:00:00 UTC: no owner".
-func notRun(e admin.Entry) string {
-	ticks := "tick of " + plain.Absolute(e.To, time.UTC) + " " + e.State
+func notRun(e history.Entry) string {
+	ticks := "tick of " + plain.Absolute(e.To, time.UTC) + " " + string(e.State)
 	switch {
 	case e.Count > 1:
 		ticks = fmt.Sprintf("%d ticks %s until %s", e.Count, e.State, plain.Absolute(e.To, time.UTC))

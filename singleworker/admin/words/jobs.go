@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -142,26 +143,20 @@ func advice(job admin.JobStatus) []string {
 }
 
 // LastRun is "ok 8h ago" or "running 41s".
-func LastRun(run *admin.Run, now time.Time) string {
+func LastRun(run *history.Run, now time.Time) string {
 	switch {
 	case run == nil:
 		return ""
-	case run.State == admin.RunRunning:
+	case run.State == history.StateRunning:
 		return "running " + plain.Span(now.Sub(run.Started))
 	}
-	return strings.TrimSpace(run.State + " " + plain.Relative(run.Tick, now))
-}
-
-// runStates are the states of runs; those that need attention most come first.
-var runStates = []string{
-	admin.RunUnreadable, admin.RunLost, admin.RunUnknown, admin.RunFailed, admin.RunTimedOut, admin.RunInterrupted, admin.RunRefused,
-	admin.RunRunning, admin.RunOK,
+	return strings.TrimSpace(string(run.State) + " " + plain.Relative(run.Tick, now))
 }
 
 // LastOf counts the results of the last tick that a shard has run: "1 failed, 3 ok, 8h ago".
 func LastOf(shards []admin.JobStatus, now time.Time) string {
 	var last time.Time
-	states := map[string]int{}
+	states := map[history.State]int{}
 	for _, shard := range shards {
 		if run := shard.LastRun; run != nil && run.Tick.After(last) {
 			last = run.Tick
@@ -173,9 +168,7 @@ func LastOf(shards []admin.JobStatus, now time.Time) string {
 		}
 	}
 	var parts []string
-	for _, state := range slices.SortedFunc(maps.Keys(states), func(a, b string) int {
-		return slices.Index(runStates, a) - slices.Index(runStates, b)
-	}) {
+	for _, state := range slices.SortedFunc(maps.Keys(states), admin.ByFate) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
 	}
 	if ago := plain.Relative(last, now); ago != "" {

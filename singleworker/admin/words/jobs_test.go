@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // However many instances own the shards, the column stays narrow.
@@ -51,9 +52,9 @@ func TestHungRun(t *testing.T) {
 			t.Errorf("%s, %s; want hung, %s", state, cause, row.want)
 		}
 	}
-	entry := admin.Entry{Run: admin.Run{RunID: "a", State: admin.RunRunning, InstanceID: "app-1", Started: job.Hung.Since, Attempt: 1}}
+	entry := history.Entry{Run: history.Run{RunID: "a", State: history.StateRunning, InstanceID: "app-1", Started: job.Hung.Since, Attempt: 1}}
 	job.Owner = &admin.Owner{InstanceID: "app-1", Since: job.Hung.Since}
-	if all := strings.Join(Why(admin.Explanation{Job: job, Tick: job.Hung.Since, At: now, Fate: admin.RunRunning, Entries: []admin.Entry{entry}}), " "); !strings.Contains(all, "It hangs: it has been running for 3h.") {
+	if all := strings.Join(Why(admin.Explanation{Job: job, Tick: job.Hung.Since, At: now, Fate: history.StateRunning, Entries: []history.Entry{entry}}), " "); !strings.Contains(all, "It hangs: it has been running for 3h.") {
 		t.Error(all)
 	}
 }

@@ -17,7 +17,7 @@ func Logged(e runlog.Entry, zone *time.Location, now time.Time) (state, note str
 		return "hole", "not in the log until " + plain.Absolute(e.To, zone) + ": " + e.Error
 	case runlog.Ran, runlog.NotRun, runlog.Void, runlog.Mark:
 	}
-	return e.State, Note(e.Entry, zone, now)
+	return string(e.State), Note(e.Entry, zone, now)
 }
 
 // SummaryColumns head what Summary returns.

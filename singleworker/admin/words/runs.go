@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Note says of an entry what its state does not.
-func Note(e admin.Entry, zone *time.Location, now time.Time) string {
+func Note(e history.Entry, zone *time.Location, now time.Time) string {
 	var parts []string
 	if e.Reason != "" {
 		parts = append(parts, strings.ReplaceAll(string(e.Reason), "_", " "))
@@ -37,8 +37,8 @@ func Note(e admin.Entry, zone *time.Location, now time.Time) string {
 }
 
 // Outcome is "ok after 41s", or "failed after 41s: no route to host".
-func Outcome(run admin.Entry) string {
-	text := run.State
+func Outcome(run history.Run) string {
+	text := string(run.State)
 	if !run.Ended.IsZero() && !run.Started.IsZero() {
 		text += " after " + plain.Span(run.Ended.Sub(run.Started))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Why says what became of the tick and why, who owns the job, what comes next, and what to try if
@@ -87,7 +88,7 @@ func (w *writer) fate() {
 		w.sayf("%s is yet to come, and will not run: the job is paused%s.", name, w.pause())
 	case w.Fate == admin.FateComing:
 		w.sayf("%s is yet to come.", name)
-	case w.Fate == admin.RunUnreadable:
+	case w.Fate == history.StateUnreadable:
 		w.unreadable(name, w.Unreadable)
 	case w.Fate == admin.FateForgotten:
 		w.forgotten(name)
@@ -106,17 +107,17 @@ func (w *writer) recorded(name string) {
 	switch {
 	case last.RunID == "":
 		w.notRun(name, last)
-	case last.State == admin.RunRunning && w.calls() && last.Begun.IsZero():
+	case last.State == history.StateRunning && w.calls() && last.Begun.IsZero():
 		w.sayf("%s waits for BeforeTick (handler %q), which has been running on %s since %s (attempt %d).", name, w.Job.Job.BeforeTick,
 			last.InstanceID, w.at(last.Started), last.Attempt)
-	case last.State == admin.RunRunning:
+	case last.State == history.StateRunning:
 		w.sayf("%s has been running on %s since %s (attempt %d).", name, last.InstanceID, w.at(last.Started), last.Attempt)
 		if hangs, is := w.Job.Condition(reason.Hung); is && w.Job.Hung.RunID == last.RunID {
 			w.sayf("It %s.", hangs.Detail)
 		}
-	case last.State == admin.RunUnknown:
+	case last.State == history.StateUnknown:
 		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",
-			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last))
+			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last.Run))
 		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Job.Interrupted)
 	default:
 		ran := "ran on"
@@ -124,7 +125,7 @@ func (w *writer) recorded(name string) {
 			ran = "was claimed by"
 		}
 		w.sayf("%s %s %s from %s to %s (%s, attempt %d) and %s.", name, ran, last.InstanceID,
-			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last))
+			w.at(last.Started), w.at(last.Ended), last.Ended.Sub(last.Started).Round(time.Millisecond), last.Attempt, ending(last.Run))
 		late := last.Started.Sub(last.Tick)
 		switch {
 		case last.TakenFrom != "":
@@ -147,7 +148,7 @@ func (w *writer) recorded(name string) {
 	}
 	for _, e := range w.Entries[1:] {
 		if e.RunID != "" {
-			w.sayf("Attempt %d, on %s at %s, %s.", e.Attempt, e.InstanceID, w.at(e.Started), ending(e))
+			w.sayf("Attempt %d, on %s at %s, %s.", e.Attempt, e.InstanceID, w.at(e.Started), ending(e.Run))
 		}
 	}
 }
@@ -156,7 +157,7 @@ func (w *writer) recorded(name string) {
 const lateStart = 5 * time.Second
 
 // gone says why the instance of a run will not record its result.
-func (w *writer) gone(run admin.Entry) string {
+func (w *writer) gone(run history.Run) string {
 	switch owner := w.Job.Owner; {
 	case owner != nil && owner.Token != run.Token:
 		return fmt.Sprintf("no longer owns %s, which %s took over at %s", w.thing(), owner.InstanceID, w.at(owner.Since))
@@ -167,18 +168,18 @@ func (w *writer) gone(run admin.Entry) string {
 }
 
 // ending is how a run ended: "succeeded", "failed: no route to host".
-func ending(run admin.Entry) string {
-	text := map[string]string{
-		admin.RunOK:          "succeeded",
-		admin.RunFailed:      "failed",
-		admin.RunTimedOut:    "timed out",
-		admin.RunRefused:     "was refused by BeforeTick, so no shard runs it",
-		admin.RunInterrupted: "was interrupted",
-		admin.RunLost:        "was lost: how far it got is unknown, and it will not run again",
-		admin.RunUnknown:     "has no recorded result",
+func ending(run history.Run) string {
+	text := map[history.State]string{
+		history.StateOK:          "succeeded",
+		history.StateFailed:      "failed",
+		history.StateTimedOut:    "timed out",
+		history.StateRefused:     "was refused by BeforeTick, so no shard runs it",
+		history.StateInterrupted: "was interrupted",
+		history.StateLost:        "was lost: how far it got is unknown, and it will not run again",
+		history.StateUnknown:     "has no recorded result",
 	}[run.State]
 	if text == "" {
-		text = "is " + run.State
+		text = "is " + string(run.State)
 	}
 	if run.Error != "" {
 		line, _, _ := strings.Cut(run.Error, "\n")
@@ -188,36 +189,36 @@ func ending(run admin.Entry) string {
 }
 
 // notRun says why a tick was not run.
-func (w *writer) notRun(name string, e admin.Entry) {
-	if e.State == admin.RunUnreadable {
+func (w *writer) notRun(name string, e history.Entry) {
+	if e.State == history.StateUnreadable {
 		w.unreadable(name, e.Error)
 		return
 	}
 	switch {
 	case w.isEarly(e):
 		w.sayf("%s did not run: the clock of %s was ahead, so it recorded the tick as %s before it came.", name, e.InstanceID, e.State)
-	case e.Reason == admin.ReasonOverlap:
+	case e.Reason == history.ReasonOverlap:
 		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Job.Overlap)
-	case e.Reason == admin.ReasonPaused:
+	case e.Reason == history.ReasonPaused:
 		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
-	case e.Reason == admin.ReasonNoOwner:
+	case e.Reason == history.ReasonNoOwner:
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
-	case e.Reason == admin.ReasonAbsent:
+	case e.Reason == history.ReasonAbsent:
 		w.sayf("%s did not run there: %s was not running, or took no jobs; it recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
-	case e.Reason == admin.ReasonStalled:
+	case e.Reason == history.ReasonStalled:
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
-	case e.Reason == admin.ReasonDelayed:
+	case e.Reason == history.ReasonDelayed:
 		w.sayf("%s did not run: its owner %s had as many runs in progress as it may (Config.MaxRunning), and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
-	case e.Reason == admin.ReasonRefused:
+	case e.Reason == history.ReasonRefused:
 		w.sayf("%s did not run: BeforeTick (handler %q) refused it; the history of the first shard has its reason.", name, w.Job.Job.BeforeTick)
-	case e.Reason == admin.ReasonNotBegun:
+	case e.Reason == history.ReasonNotBegun:
 		w.sayf("%s did not run: BeforeTick (handler %q) failed, or was not called; the history of the first shard says why.", name, w.Job.Job.BeforeTick)
-	case e.Reason == admin.ReasonScheduleChanged:
+	case e.Reason == history.ReasonScheduleChanged:
 		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
 	default:
-		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(e.State+" "+string(e.Reason)))
+		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(string(e.State)+" "+string(e.Reason)))
 	}
-	if e.State == admin.RunMissed {
+	if e.State == history.StateMissed {
 		w.sayf("The job's misfire policy is %s.", w.Job.Job.Misfire)
 	}
 	if e.Count > 1 {
@@ -228,12 +229,12 @@ func (w *writer) notRun(name string, e admin.Entry) {
 // isEarly reports whether a missed tick was recorded before it came, by an owner whose clock was
 // ahead: by ZooKeeper's clock, that owner had the job before the tick, or the next one did. Without
 // that, it is enough that the time of the record has not come yet.
-func (w *writer) isEarly(e admin.Entry) bool {
+func (w *writer) isEarly(e history.Entry) bool {
 	o := w.Job.Owner
-	if e.State != admin.RunMissed || e.Reason == admin.ReasonScheduleChanged || o == nil || o.Token < e.Token {
+	if e.State != history.StateMissed || e.Reason == history.ReasonScheduleChanged || o == nil || o.Token < e.Token {
 		return false
 	}
-	owned := o.Since.Before(w.Tick) && (o.Token > e.Token || e.Reason == admin.ReasonNoOwner)
+	owned := o.Since.Before(w.Tick) && (o.Token > e.Token || e.Reason == history.ReasonNoOwner)
 	return owned || o.Token == e.Token && e.Ended.Sub(w.At) > reason.ClocksDiffer
 }
 
@@ -273,7 +274,7 @@ func (w *writer) pause() string {
 }
 
 // ownerless says from when to when the job had no owner, as far as the records tell.
-func (w *writer) ownerless(missed admin.Entry) string {
+func (w *writer) ownerless(missed history.Entry) string {
 	var parts []string
 	for _, e := range w.History {
 		if e.InstanceID != "" && e.Token != missed.Token && !e.Ended.IsZero() && !e.Ended.After(missed.Tick) {
@@ -321,7 +322,7 @@ func (w *writer) pending(name string) {
 		}
 	case w.Fate == admin.FateWaiting:
 		w.sayf("%s waits for BeforeTick (handler %q), which the first shard calls.", name, w.Job.Job.BeforeTick)
-	case w.Fate == admin.FateDue && run != nil && run.State == admin.RunRunning:
+	case w.Fate == admin.FateDue && run != nil && run.State == history.StateRunning:
 		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
 			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Job.Overlap)
 	case w.Fate == admin.FateDue:
@@ -372,7 +373,7 @@ func (w *writer) previousOwner(token int64) string {
 		}
 		did := "it accounted for the tick of " + w.at(e.Tick)
 		if e.RunID != "" {
-			did = "its run of " + w.at(e.Tick) + " " + ending(e)
+			did = "its run of " + w.at(e.Tick) + " " + ending(e.Run)
 		}
 		return fmt.Sprintf("; the previous owner was %s (token %d): %s, at %s", e.InstanceID, e.Token, did, w.at(last))
 	}

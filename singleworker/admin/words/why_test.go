@@ -15,6 +15,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,24 +74,24 @@ func TestRecordedBeforeItCame(t *testing.T) {
 	const ahead, noOwner, stalled = "the clock of app-1 was ahead", "the job had no owner at that time", "could not claim it in time"
 	for _, row := range []struct {
 		what   string
-		reason admin.Reason
+		reason history.Reason
 		token  int64         // of the owner; the tick was recorded under 7
 		since  time.Duration // the owner's, after the tick
 		now    time.Duration // likewise
 		want   string
 	}{
-		{"owned before the tick", admin.ReasonNoOwner, 7, -20 * time.Second, time.Hour, ahead},
-		{"owned after the tick", admin.ReasonNoOwner, 7, 20 * time.Second, time.Hour, noOwner},
-		{"the next owner was there before the tick", admin.ReasonNoOwner, 9, -20 * time.Second, time.Hour, ahead},
-		{"the next owner came after the tick", admin.ReasonNoOwner, 9, 20 * time.Second, time.Hour, noOwner},
-		{"the owner was slow", admin.ReasonStalled, 7, -time.Hour, time.Hour, stalled},
-		{"the clock leapt", admin.ReasonStalled, 7, -time.Hour, 10 * time.Second, ahead},
+		{"owned before the tick", history.ReasonNoOwner, 7, -20 * time.Second, time.Hour, ahead},
+		{"owned after the tick", history.ReasonNoOwner, 7, 20 * time.Second, time.Hour, noOwner},
+		{"the next owner was there before the tick", history.ReasonNoOwner, 9, -20 * time.Second, time.Hour, ahead},
+		{"the next owner came after the tick", history.ReasonNoOwner, 9, 20 * time.Second, time.Hour, noOwner},
+		{"the owner was slow", history.ReasonStalled, 7, -time.Hour, time.Hour, stalled},
+		{"the clock leapt", history.ReasonStalled, 7, -time.Hour, 10 * time.Second, ahead},
 	} {
-		entry := admin.Entry{
-			Run:    admin.Run{Tick: tick, InstanceID: "app-1", Token: 7, State: admin.RunMissed, Ended: tick.Add(2 * time.Minute)},
+		entry := history.Entry{
+			Run:    history.Run{Tick: tick, InstanceID: "app-1", Token: 7, State: history.StateMissed, Ended: tick.Add(2 * time.Minute)},
 			Reason: row.reason, Count: 1,
 		}
-		x := admin.Explanation{Tick: tick, Asked: tick, At: tick.Add(row.now), Entries: []admin.Entry{entry}, History: []admin.Entry{entry}}
+		x := admin.Explanation{Tick: tick, Asked: tick, At: tick.Add(row.now), Entries: []history.Entry{entry}, History: []history.Entry{entry}}
 		x.Job.State, x.Job.Owner = admin.StateOwned, &admin.Owner{InstanceID: "app-1", Token: row.token, Since: tick.Add(row.since)}
 		if first := Why(x)[0]; !strings.Contains(first, row.want) {
 			t.Errorf("%s: %q, want %q", row.what, first, row.want)
@@ -111,21 +112,21 @@ func TestSentencesAlways(t *testing.T) {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	states := []string{"running", "ok", "failed", "timed_out", "interrupted", "lost", "skipped", "missed", "unknown", "unreadable", "novel"}
 	fates := append(slices.Clone(states), "coming", "due", "late", "paused", "forgotten")
-	entry := func() admin.Entry {
-		return admin.Entry{
-			Run: admin.Run{
+	entry := func() history.Entry {
+		return history.Entry{
+			Run: history.Run{
 				Tick: moment(), RunID: pick("", "a", "b"), Manual: pick("", "", "id"), InstanceID: pick("", "app-1", "app-2"), Token: random.Int64N(30),
-				State: pick(states...), Started: moment(), Ended: moment(), Error: pick("", "no.\nstack"), NextAttempt: pick("", "retry"),
+				State: history.State(pick(states...)), Started: moment(), Ended: moment(), Error: pick("", "no.\nstack"), NextAttempt: pick("", "retry"),
 			},
-			To: moment(), Count: random.IntN(3), Reason: admin.Reason(pick("", "overlap", "paused", "no_owner", "stalled", "schedule_changed", "novel")),
+			To: moment(), Count: random.IntN(3), Reason: history.Reason(pick("", "overlap", "paused", "no_owner", "stalled", "schedule_changed", "novel")),
 		}
 	}
 	for range 3_000 {
 		x := all[whats[random.IntN(len(whats))]]
-		x.Tick, x.Fate, x.Unreadable = moment(), admin.Fate(pick(fates...)), pick("", "garbage")
+		x.Tick, x.Fate, x.Unreadable = moment(), history.State(pick(fates...)), pick("", "garbage")
 		x.Entries, x.History, x.Pause, x.ShardsSince = nil, nil, nil, moment()
 		if random.IntN(2) == 0 {
-			x.Entries = []admin.Entry{entry(), entry()}
+			x.Entries = []history.Entry{entry(), entry()}
 		}
 		for range random.IntN(4) {
 			x.History = append(x.History, entry())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // shards says what became of the tick in each shard, grouped by fate.
@@ -16,11 +17,11 @@ func (w *writer) shards() {
 		w.tick()
 		return
 	}
-	alike := map[admin.Fate][]int{}
+	alike := map[history.State][]int{}
 	for i, shard := range w.Shards {
 		alike[shard.Fate] = append(alike[shard.Fate], i)
 	}
-	order := slices.SortedFunc(maps.Keys(alike), func(a, b admin.Fate) int { return a.Rank() - b.Rank() })
+	order := slices.SortedFunc(maps.Keys(alike), admin.ByFate)
 	var counts []string
 	for _, fate := range order {
 		counts = append(counts, fmt.Sprintf("%d %s (%s)", len(alike[fate]), strings.ReplaceAll(string(fate), "_", " "), w.list(alike[fate])))
@@ -34,7 +35,7 @@ func (w *writer) shards() {
 	}
 	w.sayf("The tick of %s "+where+": %s.", w.at(w.Tick), len(w.Shards), strings.Join(counts, ", "))
 	for _, fate := range order {
-		if fate == admin.RunOK || fate == admin.FateComing || fate == admin.FateNone {
+		if fate == history.StateOK || fate == admin.FateComing || fate == admin.FateNone {
 			continue
 		}
 		first := newWriter(w.Shards[alike[fate][0]])

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -154,7 +155,7 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 		go func() { drained <- a.Drain(g.T.Context()) }()
 		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		result := roomtest.Outcome(claimed, zkrec.RunOK).Plan.Record
+		result := roomtest.Outcome(claimed, history.StateOK).Plan.Record
 		next := roomtest.Claim(o, result, "r2", 61)
 		next.From = claimed // together with the first one's result
 		if _, err := roomtest.Written(a, next); !errors.Is(err, journal.ErrDraining) {
@@ -165,7 +166,7 @@ func TestDrainLetsTheRunFinishAndStartsNone(t *testing.T) {
 		if len(drained) > 0 {
 			g.T.Errorf("Drain = %v during a run", <-drained)
 		}
-		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 		if err := <-drained; err != nil {
@@ -197,7 +198,7 @@ func TestDrainWhileTheReplyOfAClaimIsLost(t *testing.T) {
 			g.T.Errorf("the claim, which was written: %v", err)
 		}
 		g.wantState("a", zkrec.InstanceDraining, "job", "a")
-		a.MustCommit(roomtest.Outcome(cm.Plan.Record.Normal(), zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(cm.Plan.Record.Normal(), history.StateOK))
 		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "")
 	})
@@ -214,7 +215,7 @@ func TestDrainStopsWaitingWhenItsContextEnds(t *testing.T) {
 		if err := a.Drain(ctx); err == nil || err.Error() != "enough" {
 			g.T.Errorf("Drain = %v, want the cause of the end of its context", err)
 		}
-		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		roomtest.Pass(moment)
 		g.wantState("a", zkrec.InstanceDrained, "job", "") // the drain continues
 		a.Leave()
@@ -308,7 +309,7 @@ func TestDrainWaitsForTheResultOfALostJob(t *testing.T) {
 			g.T.Fatalf("Run = %v before the result", err)
 		default:
 		}
-		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunInterrupted))
+		a.MustCommit(roomtest.Outcome(claimed, history.StateInterrupted))
 		if err := <-a.ended; err != nil {
 			g.T.Errorf("Run = %v", err)
 		}
@@ -329,7 +330,7 @@ func TestDrainWaitsForTheResult(t *testing.T) {
 			g.T.Fatalf("Run = %v before the result", err)
 		default:
 		}
-		ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunInterrupted))
+		ended := a.MustCommit(roomtest.Outcome(claimed, history.StateInterrupted))
 		if err := <-a.ended; err != nil {
 			g.T.Errorf("Run = %v", err)
 		}

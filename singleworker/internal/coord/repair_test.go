@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // A record that was emptied manually says nothing about earlier ticks; they are not run a second
@@ -21,7 +21,7 @@ func TestTickRecordIsEmptied(t *testing.T) {
 				a := g.join("a")
 				o := a.Ownership()
 				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", time.Now().UnixMilli()))
-				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+				ended := a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 				roomtest.Pass(10 * time.Minute)
 				emptied := time.Now().UnixMilli()
 				g.Set(g.Tree.Tick("job"), []byte(empty))

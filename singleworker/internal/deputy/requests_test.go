@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -64,7 +65,7 @@ func TestRequestsForALazyOwnerAreSeen(t *testing.T) {
 				roomtest.Pass(2 * roomtest.SyncPeriod)
 				happens(g, b)
 				roomtest.Pass(2 * roomtest.SyncPeriod)
-				if r := recordOf(g, "job"); r.Manual != "q1" || r.SID != "b" || r.TakenFrom != "a" || r.State != zkrec.RunOK {
+				if r := recordOf(g, "job"); r.Manual != "q1" || r.SID != "b" || r.TakenFrom != "a" || r.State != history.StateOK {
 					g.T.Errorf("the last run is %+v, want q1, by b, taken from a", r.Run)
 				}
 			})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/deputy"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
@@ -132,7 +133,7 @@ func (i *instance) commit(slot string, o journal.Ownership, c ticks.Commit) {
 			i.Forget(slot, c.Plan.Request)
 			if c.Plan.Opens {
 				i.busy[slot] = true
-				end := ticks.End(*o.Job, *current, ticks.Outcome{State: zkrec.RunOK, Ended: i.Clock.Wall()})
+				end := ticks.End(*o.Job, *current, ticks.Outcome{State: history.StateOK, Ended: i.Clock.Wall()})
 				i.commit(slot, o, ticks.Commit{Slot: slot, From: *current, Plan: end})
 			}
 		})

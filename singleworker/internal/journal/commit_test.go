@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
@@ -25,7 +26,7 @@ func TestClaimAndResultAreWritten(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.WantRecords(claimed)
-		ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		ended := a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		g.WantRecords(ended, "r1 ok")
 	})
 }
@@ -46,7 +47,7 @@ func TestReplyIsLost(t *testing.T) {
 				g.OnMulti("/tick", action)
 				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 				g.OnMulti("/tick", action)
-				ended := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+				ended := a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 				g.WantRecords(ended, "r1 ok")
 				if _, stat, _ := g.Get(g.Tree.Tick("job")); stat.Version != 2 {
 					g.T.Errorf("the tick node was written %d times, want 2", stat.Version)
@@ -85,7 +86,7 @@ func TestResultBasedOnAnOldRecordLeavesTheRunOpen(t *testing.T) {
 		next := claimed
 		next.Watermark = 120 // a tick is skipped
 		current := a.MustCommit(roomtest.Commit(o, claimed, next))
-		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, ticks.ErrConflict) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK)); !errors.Is(err, ticks.ErrConflict) {
 			g.T.Errorf("Commit = %v, want ticks.ErrConflict", err)
 		}
 		a.Do(a.Member.Leave)
@@ -93,7 +94,7 @@ func TestResultBasedOnAnOldRecordLeavesTheRunOpen(t *testing.T) {
 		if a.Owner.Owned("job") == nil {
 			g.T.Error("handed over while the run is open")
 		}
-		a.MustCommit(roomtest.Outcome(current, zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(current, history.StateOK))
 		roomtest.Pass(time.Second)
 		if a.Owner.Owned("job") != nil {
 			g.T.Error("not handed over when the run has ended")
@@ -168,7 +169,7 @@ func TestLeaseLapsesWhileZooKeeperIsUnreachable(t *testing.T) {
 			g.T.Errorf("refused after %v", took)
 		}
 		answer := make(chan error, 1)
-		ended := roomtest.Outcome(claimed, zkrec.RunOK)
+		ended := roomtest.Outcome(claimed, history.StateOK)
 		go func() {
 			_, err := roomtest.Written(a.Journal, ended)
 			answer <- err
@@ -203,7 +204,7 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 				}
 			}
 		}
-		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunFailed)), "r1 failed")
+		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, history.StateFailed)), "r1 failed")
 	})
 }
 
@@ -218,7 +219,7 @@ func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
-		theirs := zkrec.Tick{Watermark: 120, Run: zkrec.Run{Tick: 120, RunID: "r2", SID: "b", State: zkrec.RunOK}}.Normal()
+		theirs := zkrec.Tick{Watermark: 120, Run: zkrec.Run{Tick: 120, RunID: "r2", SID: "b", State: history.StateOK}}.Normal()
 		g.Multi( // b has died since
 			zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
 			zkconn.SetOp(g.Tree.Tick("job"), theirs.Encode(), zkconn.AnyVersion),
@@ -243,12 +244,12 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		if !taken.Record.Same(claimed) {
 			g.T.Fatalf("adopted with %+v, want %+v", *taken.Record, claimed)
 		}
-		givenUp := roomtest.Outcome(claimed, zkrec.RunInterrupted)
+		givenUp := roomtest.Outcome(claimed, history.StateInterrupted)
 		again := roomtest.Claim(taken, claimed, "r2", 60)
 		again.Plan.Entries = givenUp.Plan.Entries
 		current := b.MustCommit(again)
 		a.Client.Heal()
-		late := roomtest.Outcome(claimed, zkrec.RunOK)
+		late := roomtest.Outcome(claimed, history.StateOK)
 		if got, err := roomtest.Written(a.Journal, late); !errors.Is(err, ticks.ErrConflict) || !got.Same(current) {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
 		}
@@ -263,8 +264,8 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		if _, stat, _ := g.Get(g.Tree.Tick("job")); stat.Version != amendedAt.Version {
 			g.T.Error("what the history says already is written again, as something new")
 		}
-		b.MustCommit(roomtest.Outcome(current, zkrec.RunOK)) // based on the amended history
-		g.WantRecords(roomtest.Outcome(current, zkrec.RunOK).Plan.Record, "r1 ok", "r2 ok")
+		b.MustCommit(roomtest.Outcome(current, history.StateOK)) // based on the amended history
+		g.WantRecords(roomtest.Outcome(current, history.StateOK).Plan.Record, "r1 ok", "r2 ok")
 		if err := amended(a.Journal, "job", zkrec.Entry{Run: zkrec.Run{RunID: "r0"}}); !errors.Is(err, ticks.ErrSuperseded) {
 			g.T.Errorf("Amend of a run that is not in the history = %v, want ticks.ErrSuperseded", err)
 		}
@@ -290,12 +291,12 @@ func TestResultOfADeletedJobDoesNotReachTheNewOne(t *testing.T) {
 				roomtest.Pass(time.Second)
 				g.Submit("job")
 				fresh := zkrec.Tick{Watermark: 120, Run: zkrec.Run{
-					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: zkrec.RunRunning,
+					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: history.StateRunning,
 				}}
 				g.Set(g.Tree.Tick("job"), fresh.Encode())
 				answer := make(chan error, 1)
 				go func() {
-					_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
+					_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK))
 					answer <- err
 				}()
 				roomtest.Pass(time.Second) // the request is in flight
@@ -339,12 +340,12 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 				a := start(g, "a")
 				o := a.Ownership()
 				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
-				late := roomtest.Outcome(claimed, zkrec.RunFailed)
+				late := roomtest.Outcome(claimed, history.StateFailed)
 				if test.want == ticks.ErrSuperseded { //nolint:errorlint // the table's
 					a.MustCommit(late)
 				}
 				_, tick, _ := g.Get(g.Tree.Tick("job"))
-				_, history, _ := g.Get(g.Tree.History("job"))
+				_, past, _ := g.Get(g.Tree.History("job"))
 				g.Multi(
 					zkconn.CreateEphemeralOp(g.Tree.Instance("b"), zkrec.Instance{Incarnation: "b-1"}.Encode()), // or a takes it back
 					zkconn.SetOp(g.Tree.Alive("job"), zkrec.Owner{SID: "b", Incarnation: "b-1"}.Encode(), zkconn.AnyVersion),
@@ -357,12 +358,12 @@ func TestLateWriteDoesNotReachTheNewJob(t *testing.T) {
 				g.Multi(g.Cancel()...)
 				g.Submit("job")
 				fresh := zkrec.Tick{Watermark: 120, Run: zkrec.Run{
-					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: zkrec.RunRunning,
+					Tick: 120, RunID: "new", SID: "b", Token: 99, Attempt: 1, State: history.StateRunning,
 				}}
 				for range tick.Version {
 					g.Set(g.Tree.Tick("job"), fresh.Encode())
 				}
-				for range history.Version {
+				for range past.Version {
 					g.Set(g.Tree.History("job"), nil)
 				}
 				if err := <-answer; !errors.Is(err, test.want) {
@@ -384,7 +385,7 @@ func TestResultOfACanceledJob(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Multi(g.Cancel()...)
-		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, owner.ErrCanceled) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK)); !errors.Is(err, owner.ErrCanceled) {
 			g.T.Errorf("Commit = %v, want owner.ErrCanceled", err)
 		}
 	})
@@ -407,7 +408,7 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		a.Client.Partition()
 		answer := make(chan error, 1)
 		go func() {
-			_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
+			_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK))
 			answer <- err
 		}()
 		roomtest.Pass(time.Second)
@@ -415,7 +416,7 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		if err := <-answer; !errors.Is(err, session.ErrEnded) {
 			g.T.Errorf("Commit = %v, want session.ErrEnded", err)
 		}
-		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK)); !errors.Is(err, session.ErrEnded) {
+		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK)); !errors.Is(err, session.ErrEnded) {
 			g.T.Errorf("Commit after the end = %v, want session.ErrEnded", err)
 		}
 	})
@@ -430,7 +431,7 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Pause(zkrec.Pause{Since: 1})
-		done := a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		done := a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
 			g.T.Errorf("a claim under the former spec = %v, want ticks.ErrSpecChanged", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -24,7 +25,7 @@ func TestHistoryOfAnIdleSlotIsReadAgain(t *testing.T) {
 			if n := requests.Swap(0); n != forClaim {
 				g.T.Errorf("%s: %d requests before the claim, want %d", id, n, forClaim)
 			}
-			record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+			record = a.MustCommit(roomtest.Outcome(record, history.StateOK))
 			if n := requests.Load(); n != forResult {
 				g.T.Errorf("%s: %d requests before the result, want %d", id, n, forResult)
 			}
@@ -48,7 +49,7 @@ func TestHistoryIsAskedFor(t *testing.T) {
 		a := start(g, "a")
 		o := a.Ownership()
 		record := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
-		record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+		record = a.MustCommit(roomtest.Outcome(record, history.StateOK))
 		record = a.MustCommit(roomtest.Claim(o, record, "r2", 120))
 		wants := func(what string, asked int64) {
 			g.T.Helper()
@@ -67,7 +68,7 @@ func TestHistoryIsAskedFor(t *testing.T) {
 		roomtest.Pass(6 * time.Minute)
 		wants("not written for long", 1)
 		wants("just read", 0)
-		record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+		record = a.MustCommit(roomtest.Outcome(record, history.StateOK))
 		g.WantRecords(record, "r1 ok", "r2 ok")
 	})
 }

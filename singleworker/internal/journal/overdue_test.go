@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -99,7 +100,7 @@ func TestClaimedTellsHowLate(t *testing.T) {
 			if told := roomtest.ToldA[journal.Claimed](a.Loop); !slices.Equal(told, step.want) {
 				g.T.Errorf("the tick %v is claimed at %v: told %v, want %v", step.tick, step.claimed, told, step.want)
 			}
-			record = a.MustCommit(roomtest.Outcome(record, zkrec.RunOK))
+			record = a.MustCommit(roomtest.Outcome(record, history.StateOK))
 		}
 	})
 }
@@ -135,7 +136,7 @@ func TestShardMayBeginSinceTheFirstWasSeen(t *testing.T) {
 		passed := a.MustCommit(ticks.Commit{Slot: "job[0]", From: claimed, Plan: ticks.Pass(claimed, began)})
 		wantSince("when it has begun", began)
 		roomtest.Pass(30 * time.Second)
-		ended := roomtest.Outcome(passed, zkrec.RunOK)
+		ended := roomtest.Outcome(passed, history.StateOK)
 		ended.Slot = "job[0]"
 		a.MustCommit(ended)
 		wantSince("when it has ended", began)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -116,7 +117,7 @@ func TestRecordBecomesReadable(t *testing.T) {
 					g.T.Fatal("the job is not run although the record is readable again")
 				}
 				claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", o.Record.Watermark+1000))
-				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, history.StateOK)), "r1 ok")
 			})
 		})
 	}
@@ -129,7 +130,7 @@ func TestLongHistoryIsTrimmed(t *testing.T) {
 		g.Submit("job")
 		var long zkrec.Log
 		for i := range 3 * zkrec.MinHistory {
-			long = long.Add(3*zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: zkrec.RunOK}})
+			long = long.Add(3*zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{Tick: int64(i), RunID: strconv.Itoa(i), State: history.StateOK}})
 		}
 		for i := range zkrec.HistoryPages {
 			page := g.Tree.HistoryPage("job", i)
@@ -144,7 +145,7 @@ func TestLongHistoryIsTrimmed(t *testing.T) {
 		if _, entries := g.Records(); len(entries) != 3*zkrec.MinHistory {
 			g.T.Errorf("%d entries, want them as they were: a claim writes no history", len(entries))
 		}
-		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		_, entries := g.Records()
 		if n := len(entries); n != 3*zkrec.MinHistory+1 || entries[n-1].RunID != "r1" {
 			g.T.Errorf("%d entries, the last of %s; want what there was, and r1 on a new page", n, entries[n-1].RunID)
@@ -182,7 +183,7 @@ func TestMissingNodesAreCreated(t *testing.T) {
 						g.T.Errorf("%s is not there", node)
 					}
 				}
-				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+				g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, history.StateOK)), "r1 ok")
 				g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 				roomtest.Pass(100 * time.Millisecond) // by a watch, not by a sync
 				if ids := a.Requests(); !slices.Equal(ids, []string{"q1"}) {
@@ -202,7 +203,7 @@ func TestHistoryIsDeleted(t *testing.T) {
 		o := a.Ownership()
 		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
 		g.Remove(g.Tree.History("job"))
-		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK)), "r1 ok")
+		g.WantRecords(a.MustCommit(roomtest.Outcome(claimed, history.StateOK)), "r1 ok")
 	})
 }
 
@@ -236,7 +237,7 @@ func TestPagesThatOthersWrite(t *testing.T) {
 				g.Submit("job")
 				a := start(g, "a")
 				o := a.Ownership()
-				a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), zkrec.RunOK))
+				a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), history.StateOK))
 				for k := 1; k < c.runs; k++ {
 					a.Runs(int64(60 + k))
 				}
@@ -259,7 +260,7 @@ func TestEmptiedRecordFindsItsHistory(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		done := a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60)), zkrec.RunOK))
+		done := a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60)), history.StateOK))
 		g.Set(g.Tree.Tick("job"), nil)
 		current, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120))
 		if !errors.Is(err, ticks.ErrConflict) {
@@ -280,7 +281,7 @@ func TestPageThatMayNotBeRead(t *testing.T) {
 		g.Submit("job")
 		a := start(g, "a")
 		o := a.Ownership()
-		a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "first", 60)), history.StateOK))
 		for k := range zkrec.MinHistory / (zkrec.HistoryPages - 1) {
 			a.Runs(int64(100 + k))
 		}
@@ -295,12 +296,12 @@ func TestPageThatMayNotBeRead(t *testing.T) {
 			return zkdev.Pass()
 		})
 		claimed := a.MustCommit(roomtest.Claim(o, current, "next", 1000))
-		_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, zkrec.RunOK))
+		_, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK))
 		if _, entries := g.Records(); err == nil || !slices.Equal(entries, before) {
 			g.T.Errorf("Commit = %v, and the history is %+v, want an error and %+v", err, entries, before)
 		}
 		readable()
-		a.MustCommit(roomtest.Outcome(claimed, zkrec.RunOK))
+		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
 		if _, after := g.Records(); len(after) != len(before)+1 || !slices.Equal(after[:len(before)], before) {
 			g.T.Errorf("the history is %+v, want one entry more than in %+v", after, before)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -99,7 +100,7 @@ func TestManualRunAndItsResult(t *testing.T) {
 		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		roomtest.Pass(roomtest.SyncPeriod)
 		wantRequests(g, "q1")
-		c := roomtest.Outcome(claimed, zkrec.RunOK)
+		c := roomtest.Outcome(claimed, history.StateOK)
 		c.Plan.Request = "q1"
 		g.WantRecords(a.MustCommit(c), "r1 ok")
 		roomtest.Pass(2 * roomtest.SyncPeriod)
@@ -133,8 +134,8 @@ func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 		g.Remove(g.Tree.Request("job", "q1"))
 		skipped := roomtest.Commit(o, claimed, claimed)
 		skipped.Plan.Record.Watermark = 120
-		skipped.Plan.Entries = []zkrec.Entry{{Run: zkrec.Run{Tick: 120, State: zkrec.TickSkipped}}}
-		c := roomtest.Outcome(a.MustCommit(skipped), zkrec.RunOK)
+		skipped.Plan.Entries = []zkrec.Entry{{Run: zkrec.Run{Tick: 120, State: history.StateSkipped}}}
+		c := roomtest.Outcome(a.MustCommit(skipped), history.StateOK)
 		c.Plan.Request = "q1"
 		g.WantRecords(a.MustCommit(c), " skipped", "r1 ok")
 	})
@@ -148,7 +149,7 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), zkrec.RunOK)
+		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
 		c.Plan.Request = "q1"
 		g.Remove(g.Tree.Request("job", "q1"))
 		g.WantRecords(a.MustCommit(c), "r1 ok")
@@ -164,7 +165,7 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
 		a := start(g, "a")
 		o := a.Ownership()
-		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), zkrec.RunOK)
+		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
 		c.Plan.Request = "q1"
 		g.Create(g.Tree.Request("job", "q1")+"/note", "")
 		g.WantRecords(a.MustCommit(c), "r1 ok")

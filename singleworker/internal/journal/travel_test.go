@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -57,7 +58,7 @@ func TestShardsTravelTogether(t *testing.T) {
 			claims = append(claims, &claim)
 		}
 		for i, record := range written(claims) {
-			result := roomtest.Outcome(record, zkrec.RunOK)
+			result := roomtest.Outcome(record, history.StateOK)
 			result.Slot = claims[i].Slot
 			results = append(results, &result)
 		}

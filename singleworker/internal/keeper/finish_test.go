@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -41,7 +42,7 @@ func TestJobThatIsAboutToBeDone(t *testing.T) {
 		"a run is asked for meanwhile": {late: ask},
 		"a run begins meanwhile": {late: func(g *roomtest.Group) {
 			begun := settled
-			begun.Run = zkrec.Run{Tick: tick, RunID: "r", Manual: "m", SID: "a", Attempt: 1, State: zkrec.RunRunning}
+			begun.Run = zkrec.Run{Tick: tick, RunID: "r", Manual: "m", SID: "a", Attempt: 1, State: history.StateRunning}
 			g.Set(g.Tree.Tick("job"), begun.Encode())
 		}},
 	} {

@@ -24,7 +24,7 @@ type Reporter interface {
 	Overdue(slot string, spec *zkrec.Spec, tick time.Time)
 	// Completed: all shards of a job are done with a tick, which they ran under spec. One instance of
 	// the group reports it, once.
-	Completed(job string, spec *zkrec.Spec, c ticks.Completion)
+	Completed(job string, c ticks.Completion)
 }
 
 // Keeper looks after the shards of the jobs whose first slot this instance owns.
@@ -241,7 +241,7 @@ func (k *Keeper) readRoot(j *kept, d *duty) {
 			j.completing.done = nil
 			ours := j.completing.token == d.token && r.alive.Mzxid == d.token
 			if len(done) > 0 && ours && r.complete.Tick == done[len(done)-1].Tick {
-				k.report(j.Name, j.Spec, done)
+				k.report(j.Name, done)
 			}
 			k.tend(j, d)
 		}
@@ -313,7 +313,6 @@ func (k *Keeper) writeComplete(j *kept, d *duty, done []ticks.Completion) {
 		return
 	}
 	j.completing = completing{done, d.token, true}
-	spec := j.Spec
 	complete := d.complete
 	complete.Tick = done[len(done)-1].Tick
 	ops := slices.Concat(guard.Ops, []zkconn.Op{
@@ -331,15 +330,15 @@ func (k *Keeper) writeComplete(j *kept, d *duty, done []ticks.Completion) {
 				k.loop.Log.Debug("complete ticks not written", "job", j.Name, "err", err)
 				return // the next sync reads what there is
 			}
-			k.report(j.Name, spec, done)
+			k.report(j.Name, done)
 			d.complete, d.version, d.rootKnown = complete, stats[len(stats)-1].Version, true
 			k.Keep(j.Job) // another duty than d may wait for it
 		}
 	})
 }
 
-func (k *Keeper) report(job string, spec *zkrec.Spec, done []ticks.Completion) {
+func (k *Keeper) report(job string, done []ticks.Completion) {
 	for _, d := range done {
-		k.reporter.Completed(job, spec, d)
+		k.reporter.Completed(job, d)
 	}
 }

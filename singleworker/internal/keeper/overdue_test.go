@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/keeper"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
@@ -428,7 +429,7 @@ func TestRunOfAFormerOwnershipIsOverdue(t *testing.T) {
 		)
 		_, alive, _ := g.Get(g.Tree.Alive("job"))
 		minute := roomtest.Midnight.Add(time.Minute).UnixMilli()
-		run := zkrec.Run{Tick: minute, RunID: "r1", SID: "x", Token: alive.Mzxid, State: zkrec.RunRunning}
+		run := zkrec.Run{Tick: minute, RunID: "r1", SID: "x", Token: alive.Mzxid, State: history.StateRunning}
 		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: minute, Run: run}.Encode())
 		until(4 * time.Minute)
 		wantOverdue(g, []*roomtest.Rooms{b})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -214,7 +215,7 @@ func TestRunBeforeTheNextLayout(t *testing.T) {
 		if err != nil {
 			g.T.Fatal(err)
 		}
-		record.Run = zkrec.Run{Tick: record.Watermark, RunID: "r", Manual: "m", SID: "a", Attempt: 1, State: zkrec.RunRunning}
+		record.Run = zkrec.Run{Tick: record.Watermark, RunID: "r", Manual: "m", SID: "a", Attempt: 1, State: history.StateRunning}
 		g.Set(path, record.Encode())
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if spec := g.Spec(); !spec.Resizing() {
@@ -294,14 +295,14 @@ func TestLastTickOfALayout(t *testing.T) {
 		a.Lock()
 		second = a.Owned["job[1]"]
 		a.Unlock()
-		one := roomtest.Outcome(claimed, zkrec.RunOK)
+		one := roomtest.Outcome(claimed, history.StateOK)
 		one.Slot = "job[0]"
 		a.MustCommit(one)
 		roomtest.Pass(3 * roomtest.SyncPeriod)
 		if layout := g.Spec().ActiveLayout(); layout.Shards != 2 {
 			g.T.Fatalf("layout %+v although a shard has not run the last tick", layout)
 		}
-		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, *second.Record, "r2", last)), zkrec.RunOK)
+		other := roomtest.Outcome(a.MustCommit(roomtest.Claim(second, *second.Record, "r2", last)), history.StateOK)
 		other.Slot = "job[1]"
 		a.MustCommit(other)
 		wantCompleted(g, []string{fmt.Sprintf("job at %d: ok ok", last)}, a)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -238,7 +239,7 @@ func (l *Ledger) recorded(slot string, e zkrec.Entry, amended bool) {
 // judgeAmended judges an entry that replaces another: the result of a run that was given up came
 // late.
 func (l *Ledger) judgeAmended(slot string, old, e zkrec.Entry) {
-	if old.State != zkrec.RunInterrupted && old.State != zkrec.RunLost || old.Tick != e.Tick || old.Attempt != e.Attempt {
+	if old.State != history.StateInterrupted && old.State != history.StateLost || old.Tick != e.Tick || old.Attempt != e.Attempt {
 		l.violatef(Account, slot, "run %s was %s and is %s", e.RunID, old.State, e.State)
 	}
 }
@@ -251,7 +252,7 @@ func (l *Ledger) judgeResult(j *Job, t *touch, ended []zkrec.Entry) bool {
 			l.violatef(Account, j.Name, "run %s is %s and was never claimed, or has a result", e.RunID, e.State)
 			return false
 		}
-		if e.NotBegun && e.State != zkrec.RunInterrupted {
+		if e.NotBegun && e.State != history.StateInterrupted {
 			l.violatef(Account, j.Name, "run %s is %s and was not begun", e.RunID, e.State)
 		}
 		if e.Tick != last.Tick || e.Attempt != last.Attempt || e.SID != last.SID || e.Token != last.Token || e.Manual != last.Manual {
@@ -267,7 +268,7 @@ func (l *Ledger) judgeResult(j *Job, t *touch, ended []zkrec.Entry) bool {
 		return false
 	}
 	if closed && rec.RunID != last.RunID && rec.Tick == last.Tick && rec.Attempt == last.Attempt+1 &&
-		(ended[0].State == zkrec.RunOK || ended[0].State == zkrec.RunLost || ended[0].State == zkrec.RunRefused) {
+		(ended[0].State == history.StateOK || ended[0].State == history.StateLost || ended[0].State == history.StateRefused) {
 		l.violatef(Claim, j.Name, "attempt %d follows one that is %s", rec.Attempt, ended[0].State)
 	}
 	return true

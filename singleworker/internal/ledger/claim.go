@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -133,13 +134,13 @@ func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
 	}
 	for _, o := range owed {
 		kept := rec.RunID == o.RunID && rec.NextAttempt != "" || rec.Held.RunID == o.RunID
-		replaced := o.NextAttempt == zkrec.NextRetry && rec.Watermark > last.Watermark
-		if !kept && !replaced && !repeats(rec, o.Run) && o.NextAttempt != "" && (o.NextAttempt == zkrec.NextRetry || reruns(j.Spec.Job, o.Run)) {
+		replaced := o.NextAttempt == history.NextRetry && rec.Watermark > last.Watermark
+		if !kept && !replaced && !repeats(rec, o.Run) && o.NextAttempt != "" && (o.NextAttempt == history.NextRetry || reruns(j.Spec.Job, o.Run)) {
 			l.violatef(Claim, j.Name, "the %s of %s, attempt %d, is dropped: run %s is %s", o.NextAttempt, clockMs(o.Tick), o.Attempt, rec.RunID, rec.State)
 		}
 	}
 	policy, known := l.policies[j.Name]
-	if rec.RunID == last.RunID && last.Open() && rec.State == zkrec.RunInterrupted && rec.NextAttempt == "" && !rec.Always &&
+	if rec.RunID == last.RunID && last.Open() && rec.State == history.StateInterrupted && rec.NextAttempt == "" && !rec.Always &&
 		known && l.whole && !l.stops[j.Name][rec.RunID] && reruns(policy, rec.Run) {
 		l.violatef(Claim, j.Name, "run %s of %s, attempt %d, was interrupted and is not to be repeated", rec.RunID, clockMs(rec.Tick), rec.Attempt)
 	}

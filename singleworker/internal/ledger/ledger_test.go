@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -16,7 +17,7 @@ import (
 func ran(w *world) {
 	w.own(1, "j", "a")
 	w.record(10, "j", w.claimed("j", 10, "r1"))
-	w.end(11, "j", zkrec.RunOK)
+	w.end(11, "j", history.StateOK)
 	w.beat(14, "j")
 }
 
@@ -25,7 +26,7 @@ func ran(w *world) {
 func held(w *world) zkrec.Tick {
 	w.own(1, "j", "a")
 	w.record(10, "j", w.claimed("j", 10, "r1"))
-	w.end(11, "j", zkrec.RunFailed)
+	w.end(11, "j", history.StateFailed)
 	w.write(12, operator, create(tree.Request("j", "q"), zkrec.Request{Kind: zkrec.RequestRun}.Encode()))
 	rec := w.claimed("j", 12, "m1")
 	rec.Manual, rec.Watermark, rec.Held = "q", ms(10), w.tick["j"].Again()
@@ -39,7 +40,7 @@ func notBegun(w *world) zkrec.Tick {
 	w.own(1, "j", "a")
 	w.record(10, "j", w.claimed("j", 10, "r1"))
 	rec := w.tick["j"]
-	rec.State, rec.Ended, rec.NotBegun = zkrec.RunInterrupted, ms(11), true
+	rec.State, rec.Ended, rec.NotBegun = history.StateInterrupted, ms(11), true
 	return rec
 }
 
@@ -147,7 +148,7 @@ func TestClaims(t *testing.T) {
 		{"a tick that was claimed, with the line taken back", func(w *world) {
 			ran(w)
 			w.record(20, "j", w.claimed("j", 20, "r2"))
-			w.end(21, "j", zkrec.RunOK)
+			w.end(21, "j", history.StateOK)
 			w.record(22, "j", w.claimed("j", 10, "r3"))
 		}, []ledger.Rule{ledger.Account, ledger.Claim}},
 		{"twice in one transaction", func(w *world) {
@@ -240,16 +241,16 @@ func TestResults(t *testing.T) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
 			w.own(20, "j", "b")
-			w.end(21, "j", zkrec.RunOK)
+			w.end(21, "j", history.StateOK)
 		}, nil},
 		{"a result without an entry", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
 			rec := w.tick["j"]
-			rec.State = zkrec.RunOK
+			rec.State = history.StateOK
 			w.record(11, "j", rec)
 		}, []ledger.Rule{ledger.Account}},
-		{"an entry of a run that nobody claimed", func(w *world) { ran(w); w.end(15, "j", zkrec.RunOK) }, []ledger.Rule{ledger.Account}},
+		{"an entry of a run that nobody claimed", func(w *world) { ran(w); w.end(15, "j", history.StateOK) }, []ledger.Rule{ledger.Account}},
 		{"a result of another run", func(w *world) {
 			ran(w)
 			rec := w.tick["j"]
@@ -264,9 +265,9 @@ func TestResults(t *testing.T) {
 		{"a retry", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
-			w.end(11, "j", zkrec.RunFailed)
+			w.end(11, "j", history.StateFailed)
 			w.record(12, "j", w.again("j", "r2"))
-			w.end(13, "j", zkrec.RunOK)
+			w.end(13, "j", history.StateOK)
 		}, nil},
 		{"a retry of what went well", func(w *world) { ran(w); w.record(15, "j", w.again("j", "r2")) }, []ledger.Rule{ledger.Claim}},
 		{"a rerun of what was interrupted", func(w *world) {
@@ -274,19 +275,19 @@ func TestResults(t *testing.T) {
 			w.record(10, "j", w.claimed("j", 10, "r1"))
 			w.own(20, "j", "b")
 			given := w.tick["j"].Run
-			given.State = zkrec.RunInterrupted
+			given.State = history.StateInterrupted
 			w.record(20, "j", w.again("j", "r2"), zkrec.Entry{Run: given})
-			given.State = zkrec.RunOK // after all
+			given.State = history.StateOK // after all
 			w.amend(21, "j", given)
-			given.State = zkrec.RunFailed // this time it is final
+			given.State = history.StateFailed // this time it is final
 			w.amend(22, "j", given)
 		}, []ledger.Rule{ledger.Account}},
 		{"a manual run beside what is to be repeated", func(w *world) {
 			ask := held(w)
 			w.record(13, "j", ask)
-			w.end(14, "j", zkrec.RunOK)
+			w.end(14, "j", history.StateOK)
 			w.record(15, "j", w.again("j", "r2"))
-			w.end(16, "j", zkrec.RunOK)
+			w.end(16, "j", history.StateOK)
 		}, nil},
 		{"a manual run in the place of what is to be repeated", func(w *world) {
 			ask := held(w)
@@ -298,26 +299,26 @@ func TestResults(t *testing.T) {
 			rec := w.tick["j"]
 			rec.Held = zkrec.Held{}
 			w.tick["j"] = rec
-			w.end(14, "j", zkrec.RunOK)
+			w.end(14, "j", history.StateOK)
 		}, []ledger.Rule{ledger.Claim}},
 		{"what was interrupted is not to be repeated", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
-			w.end(11, "j", zkrec.RunInterrupted)
+			w.end(11, "j", history.StateInterrupted)
 		}, []ledger.Rule{ledger.Claim}},
 		{"what was interrupted is not to be repeated, as an operator stopped it", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
 			stop := zkrec.Request{Kind: zkrec.RequestStop, RunID: "r1"}
 			w.write(10.5, operator, create(tree.Request("j", "s1"), stop.Encode()))
-			w.end(11, "j", zkrec.RunInterrupted)
+			w.end(11, "j", history.StateInterrupted)
 		}, nil},
 		{"a rerun of what is lost", func(w *world) {
 			w.own(1, "j", "a")
 			w.record(10, "j", w.claimed("j", 10, "r1"))
 			w.own(20, "j", "b")
 			given := w.tick["j"].Run
-			given.State = zkrec.RunLost
+			given.State = history.StateLost
 			w.record(20, "j", w.again("j", "r2"), zkrec.Entry{Run: given})
 		}, []ledger.Rule{ledger.Claim}},
 
@@ -346,16 +347,16 @@ func TestNotBegun(t *testing.T) {
 	tell(t, []story{
 		{"a run that was not begun, and its rerun", func(w *world) {
 			rec := notBegun(w)
-			rec.NextAttempt = zkrec.NextRerun
+			rec.NextAttempt = history.NextRerun
 			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
 			again := w.again("j", "r2")
 			again.Attempt = 1
 			w.record(12, "j", again)
-			w.end(13, "j", zkrec.RunOK)
+			w.end(13, "j", history.StateOK)
 		}, nil},
 		{"a run that was not begun, and counts as an attempt", func(w *world) {
 			rec := notBegun(w)
-			rec.NextAttempt = zkrec.NextRerun
+			rec.NextAttempt = history.NextRerun
 			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
 			w.record(12, "j", w.again("j", "r2"))
 		}, []ledger.Rule{ledger.Claim, ledger.Claim}},
@@ -365,7 +366,7 @@ func TestNotBegun(t *testing.T) {
 		}, []ledger.Rule{ledger.Claim}},
 		{"a run that was not begun, and succeeded", func(w *world) {
 			rec := notBegun(w)
-			rec.State = zkrec.RunOK
+			rec.State = history.StateOK
 			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
 		}, []ledger.Rule{ledger.Account}},
 	})
@@ -379,7 +380,7 @@ func TestSchedules(t *testing.T) {
 		w.write(25, operator, set(tree.Job("j"), spec.Encode()))
 	}
 	changed := func(e zkrec.Entry) zkrec.Entry {
-		e.Reason = zkrec.ReasonScheduleChanged
+		e.Reason = history.ReasonScheduleChanged
 		return e
 	}
 	passed := func(w *world, entries ...zkrec.Entry) {
@@ -422,10 +423,10 @@ func TestRequests(t *testing.T) {
 		{"run", func(w *world) {
 			ask(w)
 			claim(w, "r1")
-			w.end(4, "j", zkrec.RunOK)
+			w.end(4, "j", history.StateOK)
 			w.write(4, 1, remove(tree.Request("j", "q")), remove(tree.Request("j", "s")))
 		}, nil},
-		{"run twice", func(w *world) { ask(w); claim(w, "r1"); w.end(4, "j", zkrec.RunOK); claim(w, "r2") }, []ledger.Rule{ledger.Claim}},
+		{"run twice", func(w *world) { ask(w); claim(w, "r1"); w.end(4, "j", history.StateOK); claim(w, "r2") }, []ledger.Rule{ledger.Claim}},
 		{"not there", func(w *world) { w.own(1, "j", "a"); claim(w, "r1") }, []ledger.Rule{ledger.Claim}},
 		{"withdrawn", func(w *world) { ask(w); w.write(4, operator, remove(tree.Request("j", "q"))) }, nil},
 		{"dropped", func(w *world) { ask(w); w.write(4, 1, remove(tree.Request("j", "q"))) }, []ledger.Rule{ledger.Claim}},
@@ -451,7 +452,7 @@ func TestMiddleOfALog(t *testing.T) {
 	later.ledger = ledger.New(tree, false, ledger.Observer{}, func(v ledger.Violation) { later.found = append(later.found, v) })
 	later.beat(19, "j")
 	later.record(20, "j", later.claimed("j", 20, "r2"))
-	later.end(21, "j", zkrec.RunOK)
+	later.end(21, "j", history.StateOK)
 	if n := later.ledger.Counts(); len(later.found) > 0 || n.Unjudged == 0 {
 		t.Errorf("found %v of %+v", later.found, n)
 	}
@@ -486,14 +487,14 @@ func TestSnapshot(t *testing.T) {
 	l.LoadSessions(map[int64]time.Duration{1: timeout, 2: timeout, operator: timeout})
 	l.Replay(during)
 	w.ledger, w.tick["j"] = l, claimed.Normal()
-	w.end(21, "j", zkrec.RunOK)
+	w.end(21, "j", history.StateOK)
 	w.record(30, "j", w.claimed("j", 30, "r3"))
 	if n := l.Counts(); len(found) > 0 || n.Unjudged > 0 || n.Claims != 1 || n.Results != 1 {
 		t.Errorf("found %v of %+v", found, n)
 	}
 	w.own(23, "j", "b")
 	w.record(31, "j", w.claimed("j", 30, "r4"), zkrec.Entry{Run: zkrec.Run{
-		Tick: ms(30), RunID: "r3", SID: "a", Token: w.tick["j"].Token, Attempt: 1, State: zkrec.RunLost,
+		Tick: ms(30), RunID: "r3", SID: "a", Token: w.tick["j"].Token, Attempt: 1, State: history.StateLost,
 	}})
 	if w.found = found; len(found) != 2 || found[0].Rule != ledger.Owner || found[1].Rule != ledger.Claim {
 		t.Errorf("found %v, want a takeover from who lives, and a tick that is claimed again", found)
@@ -526,13 +527,13 @@ func TestEverywhere(t *testing.T) {
 			each(w)
 			w.own(2, "each/a", "a")
 			w.record(10, "each/a", w.claimed("each/a", 10, "r1"))
-			w.end(11, "each/a", zkrec.RunOK)
+			w.end(11, "each/a", history.StateOK)
 		}, nil},
 		{"a tick twice", func(w *world) {
 			each(w)
 			w.own(2, "each/a", "a")
 			w.record(10, "each/a", w.claimed("each/a", 10, "r1"))
-			w.end(11, "each/a", zkrec.RunOK)
+			w.end(11, "each/a", history.StateOK)
 			w.record(12, "each/a", w.claimed("each/a", 10, "r2"))
 		}, []ledger.Rule{ledger.Claim}},
 		{"the part of another", func(w *world) { each(w); w.own(2, "each/a", "b") }, []ledger.Rule{ledger.Owner}},

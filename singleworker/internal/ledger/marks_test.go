@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -20,7 +21,7 @@ func (w *world) runs(n int) {
 
 func (w *world) runsAt(second float64) {
 	w.record(second, "j", w.claimed("j", second, at(second).String()))
-	w.end(second+1, "j", zkrec.RunInterrupted)
+	w.end(second+1, "j", history.StateInterrupted)
 }
 
 // written writes a history and the tick record, which says that it is at a mark.
@@ -35,7 +36,7 @@ func (w *world) written(second float64, mark zkrec.Mark, log zkrec.Log) {
 func (w *world) late() zkrec.Log {
 	entries := w.history["j"].History().Entries
 	e := entries[len(entries)-1]
-	e.State = zkrec.RunOK
+	e.State = history.StateOK
 	amended, _ := w.history["j"].Amend(e)
 	return amended
 }
@@ -106,7 +107,7 @@ func TestMarks(t *testing.T) {
 			w.runs(2)
 			w.record(30, "j", w.claimed("j", 30, "r3"))
 			w.history["j"] = w.history["j"].From(zkrec.Mark{Rev: 2, Number: 3})
-			w.end(31, "j", zkrec.RunInterrupted)
+			w.end(31, "j", history.StateInterrupted)
 		}, account},
 		{"a write that adds nothing, and says so", func(w *world) {
 			w.runs(2)

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -46,7 +47,7 @@ func TestReturn(t *testing.T) {
 		{"the earlier owner claims", func(w *world) { taken(w, true); w.record(30, "j", w.claimed("j", 30, "r2"), missed(10, 20, 2)) }, nil},
 		{"with an older token", func(w *world) {
 			taken(w, false)
-			w.end(21, "j", zkrec.RunOK)
+			w.end(21, "j", history.StateOK)
 			w.record(30, "j", w.claimed("j", 30, "r2"))
 		}, nil},
 		{"the later owner claims", func(w *world) {
@@ -67,7 +68,7 @@ func TestReturn(t *testing.T) {
 		{"the deletion of a request is lost", func(w *world) {
 			ask(w)
 			claim(w, "r1")
-			w.end(4, "j", zkrec.RunOK)
+			w.end(4, "j", history.StateOK)
 			w.write(4, 1, remove(tree.Request("j", "q")))
 			w.lose(tree.Request("j", "q"), 6, zkrec.Request{Kind: zkrec.RequestRun}.Encode())
 			w.write(5, 1, remove(tree.Request("j", "q")))
@@ -75,7 +76,7 @@ func TestReturn(t *testing.T) {
 		{"and it is claimed again", func(w *world) {
 			ask(w)
 			claim(w, "r1")
-			w.end(4, "j", zkrec.RunOK)
+			w.end(4, "j", history.StateOK)
 			w.write(4, 1, remove(tree.Request("j", "q")))
 			w.lose(tree.Request("j", "q"), 6, zkrec.Request{Kind: zkrec.RequestRun}.Encode())
 			claim(w, "r2")

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -34,7 +35,7 @@ func (w *world) deleteShard(second float64, slot string) {
 
 func (w *world) run(second float64, slot string, tick float64, run string) {
 	w.record(second, slot, w.claimed(slot, tick, run))
-	w.end(second, slot, zkrec.RunOK)
+	w.end(second, slot, history.StateOK)
 }
 
 func (w *world) complete(second, tick float64) {
@@ -141,28 +142,28 @@ func TestBeforeTick(t *testing.T) {
 	second := func(w *world, at float64) { w.run(at, "s[1]", 10, "y") }
 	tell(t, []story{
 		{"it has returned nil", func(w *world) { prepared(w); w.pass(11); second(w, 12) }, nil},
-		{"and the first shard has ended, too", func(w *world) { prepared(w); w.pass(11); w.end(12, "s[0]", zkrec.RunOK); second(w, 13) }, nil},
+		{"and the first shard has ended, too", func(w *world) { prepared(w); w.pass(11); w.end(12, "s[0]", history.StateOK); second(w, 13) }, nil},
 		{"and is at the next tick", func(w *world) {
 			prepared(w)
 			w.pass(11)
-			w.end(12, "s[0]", zkrec.RunOK)
+			w.end(12, "s[0]", history.StateOK)
 			w.record(20, "s[0]", w.claimed("s[0]", 20, "z"))
 			second(w, 21)
 		}, nil},
 		{"it is in progress", func(w *world) { prepared(w); second(w, 12) }, []ledger.Rule{ledger.Shards}},
 		{"it is that of the next tick", func(w *world) {
 			prepared(w)
-			w.end(12, "s[0]", zkrec.RunLost)
+			w.end(12, "s[0]", history.StateLost)
 			w.record(20, "s[0]", w.claimed("s[0]", 20, "z"))
 			w.pass(21)
 			second(w, 22)
 		}, []ledger.Rule{ledger.Shards}},
-		{"it has refused", func(w *world) { prepared(w); w.end(11, "s[0]", zkrec.RunRefused); second(w, 12) }, []ledger.Rule{ledger.Shards}},
+		{"it has refused", func(w *world) { prepared(w); w.end(11, "s[0]", history.StateRefused); second(w, 12) }, []ledger.Rule{ledger.Shards}},
 		{"it is not called again when it has refused", func(w *world) {
 			prepared(w)
 			rec := w.again("s[0]", "z")
 			refused := w.tick["s[0]"].Run
-			refused.State = zkrec.RunRefused
+			refused.State = history.StateRefused
 			w.record(11, "s[0]", rec, zkrec.Entry{Run: refused})
 		}, []ledger.Rule{ledger.Claim}},
 		{"a manual run", func(w *world) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -137,7 +138,7 @@ func (w *world) release(second float64, slot string, session int64) {
 // claimed is the record of a claim by the owner of a slot.
 func (w *world) claimed(slot string, tick float64, run string) zkrec.Tick {
 	return zkrec.Tick{Watermark: ms(tick), Run: zkrec.Run{
-		Tick: ms(tick), RunID: run, SID: w.owner[slot], Token: w.token[slot], Attempt: 1, State: zkrec.RunRunning,
+		Tick: ms(tick), RunID: run, SID: w.owner[slot], Token: w.token[slot], Attempt: 1, State: history.StateRunning,
 	}}
 }
 
@@ -176,18 +177,18 @@ func (w *world) pages(slot string) (ops []txnlog.Op) {
 }
 
 // end writes the result of the open run.
-func (w *world) end(second float64, slot, state string) {
+func (w *world) end(second float64, slot string, state history.State) {
 	rec := w.tick[slot]
 	rec.State, rec.Ended = state, ms(second)
-	if state == zkrec.RunFailed {
-		rec.NextAttempt = zkrec.NextRetry
+	if state == history.StateFailed {
+		rec.NextAttempt = history.NextRetry
 	}
 	w.record(second, slot, rec, zkrec.Entry{Run: rec.Run})
 }
 
 // missed is an entry about ticks that were not run.
 func missed(from, to float64, n int) zkrec.Entry {
-	e := zkrec.Entry{Run: zkrec.Run{Tick: ms(from), State: zkrec.TickMissed}, Reason: zkrec.ReasonNoOwner}
+	e := zkrec.Entry{Run: zkrec.Run{Tick: ms(from), State: history.StateMissed}, Reason: history.ReasonNoOwner}
 	if n > 1 {
 		e.To, e.Count = ms(to), n
 	}

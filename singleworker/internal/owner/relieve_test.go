@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -54,7 +55,7 @@ func overdue(a *roomtest.Rooms) { a.Do(func() { a.Owner.Step(lease.Overdue{Slot:
 func proof(g *roomtest.Group) string { return g.Tree.Late("job", "a-1") }
 
 // claimed is b's claim of a tick, and its result if it has one.
-func claimed(tick time.Duration, state string) zkrec.Tick {
+func claimed(tick time.Duration, state history.State) zkrec.Tick {
 	at := roomtest.Midnight.Add(tick).UnixMilli()
 	return zkrec.Tick{Watermark: at, Run: zkrec.Run{Tick: at, RunID: "r1", SID: "b", Token: 1, Attempt: 1, Started: at, State: state}}
 }
@@ -100,9 +101,9 @@ func TestOwnerIsNotRelieved(t *testing.T) {
 	}{
 		"nothing is due":                        {due - time.Millisecond, nil},
 		"the grace is not over":                 {due + grace - 5*time.Millisecond, nil},
-		"the tick is claimed":                   {due + grace, func(g *roomtest.Group) { tick(g, claimed(due, zkrec.RunOK)) }},
-		"its run is open":                       {due + grace, func(g *roomtest.Group) { tick(g, claimed(due, zkrec.RunRunning)) }},
-		"a run before it is open":               {due + grace, func(g *roomtest.Group) { tick(g, claimed(0, zkrec.RunRunning)) }},
+		"the tick is claimed":                   {due + grace, func(g *roomtest.Group) { tick(g, claimed(due, history.StateOK)) }},
+		"its run is open":                       {due + grace, func(g *roomtest.Group) { tick(g, claimed(due, history.StateRunning)) }},
+		"a run before it is open":               {due + grace, func(g *roomtest.Group) { tick(g, claimed(0, history.StateRunning)) }},
 		"the tick record is garbage":            {due + grace, func(g *roomtest.Group) { g.Set(g.Tree.Tick("job"), []byte("garbage")) }},
 		"the tick record is of a newer version": {due + grace, func(g *roomtest.Group) { g.Set(g.Tree.Tick("job"), []byte(`{"schema":99}`)) }},
 		"the owner's heartbeat is gone":         {due + grace, func(g *roomtest.Group) { g.Remove(g.Tree.Heartbeat("job", "b")) }},
@@ -206,7 +207,7 @@ func TestLateReliefIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(g *roomtest.Group) []zkconn.Op{
 		"the owner has claimed a run": func(g *roomtest.Group) []zkconn.Op {
-			return []zkconn.Op{zkconn.SetOp(g.Tree.Tick("job"), claimed(due, zkrec.RunRunning).Encode(), zkconn.AnyVersion)}
+			return []zkconn.Op{zkconn.SetOp(g.Tree.Tick("job"), claimed(due, history.StateRunning).Encode(), zkconn.AnyVersion)}
 		},
 		"the owner has sent a heartbeat": func(g *roomtest.Group) []zkconn.Op {
 			return []zkconn.Op{zkconn.SetOp(g.Tree.Heartbeat("job", "b"), nil, zkconn.AnyVersion)}

@@ -259,7 +259,7 @@ func (g *Group) WantRecords(want zkrec.Tick, history ...string) {
 	}
 	var got []string
 	for _, e := range entries {
-		got = append(got, e.RunID+" "+e.State)
+		got = append(got, e.RunID+" "+string(e.State))
 	}
 	if !slices.Equal(got, history) {
 		g.T.Errorf("history %q, want %q", got, history)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/journal"
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -139,12 +140,12 @@ func (r *Runner) ClockChanged(wrong bool, _ offset.Interval) {
 }
 
 // Completed records a tick that all shards are done with.
-func (r *Runner) Completed(job string, _ *zkrec.Spec, c ticks.Completion) {
+func (r *Runner) Completed(job string, c ticks.Completion) {
 	r.Lock()
 	defer r.Unlock()
 	states := make([]string, len(c.Shards))
 	for i, e := range c.Shards {
-		states[i] = e.State
+		states[i] = string(e.State)
 	}
 	r.Done = append(r.Done, fmt.Sprintf("%s at %d: %s", job, c.Tick, strings.Join(states, " ")))
 }
@@ -223,7 +224,7 @@ func (r *Runner) Runs(tick int64) {
 		if parsed, err := zkrec.ParseTick(data, time.Time{}); err == nil {
 			current = parsed
 		}
-		done := Outcome(r.MustCommit(Claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick)), zkrec.RunOK)
+		done := Outcome(r.MustCommit(Claim(o, current, fmt.Sprintf("%s at %d", slot, tick), tick)), history.StateOK)
 		done.Slot = slot
 		r.MustCommit(done)
 	}
@@ -240,13 +241,13 @@ func Commit(o journal.Ownership, from, to zkrec.Tick) ticks.Commit {
 func Claim(o journal.Ownership, from zkrec.Tick, id string, tick int64) ticks.Commit {
 	return Commit(o, from, zkrec.Tick{
 		Watermark: tick, Run: zkrec.Run{
-			Tick: tick, RunID: id, SID: "a", Token: o.Lease.Token, Attempt: 1, Started: tick, State: zkrec.RunRunning,
+			Tick: tick, RunID: id, SID: "a", Token: o.Lease.Token, Attempt: 1, Started: tick, State: history.StateRunning,
 		},
 	})
 }
 
 // Outcome is a commit that closes a run of the job.
-func Outcome(from zkrec.Tick, state string) ticks.Commit {
+func Outcome(from zkrec.Tick, state history.State) ticks.Commit {
 	to := from
 	to.State, to.Ended = state, from.Started+1
 	return ticks.Commit{Slot: "job", From: from, Plan: ticks.Plan{Record: to, Entries: []zkrec.Entry{{Run: to.Run}}}}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
@@ -120,7 +121,7 @@ func TestConflictWithAResult(t *testing.T) {
 		pass(205 * time.Second)
 		w.stop()
 		w.wantHistory("job", "2m0s: skipped overlap", "3m0s: skipped overlap", "1m0s at 1m0s: ok")
-		r := w.wantResult(ticks.OK, nil)
+		r := w.wantResult(history.StateOK, nil)
 		if r.Ended.Sub(midnight) != 110*time.Second || tries.Load() != 2 {
 			t.Errorf("ended at %v after %d tries, want when the handler did, at the second", r.Ended, tries.Load())
 		}
@@ -186,7 +187,7 @@ func TestResultOfARunThatWasGivenUp(t *testing.T) {
 		if got := w.keeper.read("job").record; got != record {
 			t.Errorf("record %+v, want %+v as before", got, record)
 		}
-		w.wantResult(ticks.OK, nil)
+		w.wantResult(history.StateOK, nil)
 		w.stop()
 		other.stop()
 	})
@@ -201,7 +202,7 @@ func TestResultThatCannotBeAmended(t *testing.T) {
 		w.wantHistory("job", "1m0s at 1m0s: lost")
 		release()
 		synctest.Wait()
-		if r := w.reported(); len(r) != 1 || r[0].State != ticks.OK || !errors.Is(r[0].Unrecorded, errSuperseded) {
+		if r := w.reported(); len(r) != 1 || r[0].State != history.StateOK || !errors.Is(r[0].Unrecorded, errSuperseded) {
 			t.Errorf("reported %+v, want the result and why it was not recorded", r)
 		}
 		if text := w.log.String(); !strings.Contains(text, "run result not recorded") || !strings.Contains(text, errSuperseded.Error()) {

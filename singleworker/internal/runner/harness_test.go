@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -252,7 +253,7 @@ func (w *world) reported() []Result {
 }
 
 // wantResult expects that one run has ended, in that state, and is recorded so.
-func (w *world) wantResult(state string, cause error) Result {
+func (w *world) wantResult(state history.State, cause error) Result {
 	w.t.Helper()
 	results := w.reported()
 	if len(results) != 1 {

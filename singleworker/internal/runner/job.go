@@ -108,10 +108,8 @@ func (r *Runner) view(j *job) ticks.View {
 
 // begin registers a run before its claim is written.
 func (r *Runner) begin(j *job, record ticks.Record) *activity {
-	act := &activity{run: Run{
-		Job: j.Name, Tick: time.UnixMilli(record.Tick).In(j.Schedule.Location()), RunID: record.RunID, Token: record.Token,
-		Attempt: record.Attempt, Started: time.UnixMilli(record.Started),
-	}, always: record.Always}
+	act := &activity{run: Run{Job: j.Name, Run: record.Run.Public()}, always: record.Always}
+	act.run.Tick = act.run.Tick.In(j.Schedule.Location())
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
 		act.run.Request = &j.Requests[i]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -296,7 +297,7 @@ func (j *kept) ends() (ends map[int64]int, problems []string) {
 			if notBegun[e.Tick] = e.NotBegun && e.Attempt == 1; e.Attempt == 1 && !e.NotBegun {
 				ends[e.Tick]++ // the others are further attempts at the same
 			}
-			if e.State == zkrec.RunRunning {
+			if e.State == history.StateRunning {
 				problems = append(problems, "a run in the history has no final state")
 			}
 		default:

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -57,11 +58,11 @@ func TestMaxRunning(t *testing.T) {
 		waited := map[int64]int{}
 		for i := range 100 {
 			name := fmt.Sprintf("job-%03d", i)
-			history := w.keeper.read(name).history
-			if len(history) != 1 || history[0].State != ticks.OK {
-				t.Fatalf("history of %s: %v, want one run", name, lines(history))
+			entries := w.keeper.read(name).history
+			if len(entries) != 1 || entries[0].State != history.StateOK {
+				t.Fatalf("history of %s: %v, want one run", name, lines(entries))
 			}
-			e := history[0]
+			e := entries[0]
 			if late := e.Started - e.Tick; e.Delayed != late {
 				t.Errorf("%s started %d ms late, and is recorded to have waited for %d ms", name, late, e.Delayed)
 			}
@@ -188,7 +189,7 @@ func TestMaxRunningDelaysReruns(t *testing.T) {
 		minute := after(time.Minute).UnixMilli()
 		w.keeper.change("job", func(k *kept) {
 			k.record = ticks.Record{Watermark: minute, Run: zkrec.Run{
-				Tick: minute, RunID: "of the dead", SID: "dead", Token: 1, Attempt: 1, Started: minute, State: zkrec.RunRunning,
+				Tick: minute, RunID: "of the dead", SID: "dead", Token: 1, Attempt: 1, Started: minute, State: history.StateRunning,
 			}}
 		})
 		w.own(withSpec(w.job("job", "0 * * * * ?", nil), func(of *ticks.Job) { of.Since = midnight }))

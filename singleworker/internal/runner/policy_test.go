@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
@@ -79,11 +80,11 @@ func (k *keeper) abandon(attempt int) {
 		tick := after(time.Minute).UnixMilli()
 		for n := range attempt {
 			j.record = ticks.Record{Watermark: tick, Run: zkrec.Run{
-				Tick: tick, RunID: "theirs", SID: "b", Token: 3, Attempt: n + 1, Started: tick, State: zkrec.RunRunning,
+				Tick: tick, RunID: "theirs", SID: "b", Token: 3, Attempt: n + 1, Started: tick, State: history.StateRunning,
 			}}.Normal()
 			if n+1 < attempt {
 				e := ticks.Entry{Run: j.record.Run}
-				e.State, e.Ended = zkrec.RunInterrupted, tick
+				e.State, e.Ended = history.StateInterrupted, tick
 				j.history = append(j.history, e)
 			}
 		}
@@ -241,7 +242,7 @@ func TestRunThatTakesTooLong(t *testing.T) {
 			t.Errorf("the handler saw %v, recorded %+v", seen, e)
 		}
 		for _, r := range w.reported() {
-			if r.State != ticks.TimedOut || !errors.Is(r.Err, ErrTimeout) {
+			if r.State != history.StateTimedOut || !errors.Is(r.Err, ErrTimeout) {
 				t.Errorf("reported %s: %v", r.State, r.Err)
 			}
 		}
@@ -256,7 +257,7 @@ func TestRunWithinItsTimeout(t *testing.T) {
 		w.own(withPolicy(w.job("job", "0 1 * * * ?", working(9*time.Second)), ticks.Policy{Timeout: 10 * time.Second}))
 		pass(2 * time.Minute)
 		w.stop()
-		w.wantResult(ticks.OK, nil)
+		w.wantResult(history.StateOK, nil)
 	})
 }
 

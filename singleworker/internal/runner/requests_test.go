@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -260,7 +261,7 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 		pass(65 * time.Second)
 		w.request(stopOf("s0", "another run"), stopOf("s1", w.started()[0].RunID))
 		synctest.Wait()
-		r := w.wantResult(ticks.Interrupted, ErrStopped)
+		r := w.wantResult(history.StateInterrupted, ErrStopped)
 		if text := "singleworker: stopped by an operator: ops: too slow"; !strings.HasPrefix(r.Err.Error(), text) {
 			t.Errorf("the result is %q, want %q", r.Err, text)
 		}
@@ -304,7 +305,7 @@ func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {
 				if err := <-w.ended; err != nil || time.Since(midnight) != 65*time.Second {
 					t.Errorf("Run = %v at %v, want nil at once", err, time.Since(midnight))
 				}
-				w.wantResult(ticks.Interrupted, ErrStopped)
+				w.wantResult(history.StateInterrupted, ErrStopped)
 				if again := w.keeper.read("job").record.NextAttempt; again != "" {
 					t.Errorf("again = %q, want none", again)
 				}
@@ -336,7 +337,7 @@ func TestRunIsStoppedDuringItsClaim(t *testing.T) {
 		pass(9 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
-		w.wantResult(ticks.Interrupted, ErrStopped)
+		w.wantResult(history.StateInterrupted, ErrStopped)
 	})
 }
 
@@ -362,6 +363,6 @@ func TestStopOfARunOfAFormerOwnership(t *testing.T) {
 		if !slices.Equal(w.keeper.dropped, []string{"s1"}) {
 			t.Errorf("dropped %q, want the request", w.keeper.dropped)
 		}
-		w.wantResult(ticks.OK, nil) // it ignored its context and finished
+		w.wantResult(history.StateOK, nil) // it ignored its context and finished
 	})
 }

@@ -7,32 +7,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// Run is one execution of a handler for a claimed tick.
+// Run is one execution of a handler for a claimed tick, as it was claimed. Its Tick is in the zone
+// of the job's schedule.
 type Run struct {
-	Job     string
-	Tick    time.Time // for a manual run, when it was requested
-	RunID   string
-	Token   int64
-	Attempt int
-	Started time.Time
+	Job string
+	history.Run
+
 	Request *ticks.Request // nil for a scheduled run
 }
 
 // Result is how a run ended.
 type Result struct {
 	Run
-	Ended time.Time
-	State string
-	Err   error // nil when State is ticks.OK
+	Err error // nil when State is StateOK
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it was.
 	Unrecorded error
 
-	notBegun bool // the handler was not called, nor BeforeTick
-	moved    bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
+	moved bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
 }
 
 // Causes with which a run's context is canceled.
@@ -115,9 +111,10 @@ func (e *execution) end(err error) {
 
 // result says how the run has ended, whose handler has returned err.
 func (e *execution) result(err error) Result {
-	result := Result{Run: e.act.run, State: ticks.Interrupted, Ended: e.runner.cfg.Wall.Now(), moved: e.act.always}
-	if e.ctx == nil {
-		result.Err, result.notBegun = fmt.Errorf("claimed, not begun: %w", err), true
+	result := Result{Run: e.act.run, moved: e.act.always}
+	result.State, result.Ended = history.StateInterrupted, e.runner.cfg.Wall.Now()
+	if e.ctx == nil { // neither the handler was called, nor BeforeTick
+		result.Err, result.NotBegun = fmt.Errorf("claimed, not begun: %w", err), true
 		return result
 	}
 	cause := context.Cause(e.ctx)
@@ -126,16 +123,16 @@ func (e *execution) result(err error) Result {
 	case result.moved && err == nil:
 		result.Err = cause
 	case err == nil:
-		result.State = ticks.OK
+		result.State = history.StateOK
 	case e.refused:
-		result.State, result.Err = ticks.Refused, err
+		result.State, result.Err = history.StateRefused, err
 	case errors.Is(err, errNotPassed):
 		result.Err = err
 	case e.ctx.Err() == nil:
-		result.State, result.Err = ticks.Failed, err
+		result.State, result.Err = history.StateFailed, err
 	default:
 		if errors.Is(cause, ErrTimeout) {
-			result.State = ticks.TimedOut
+			result.State = history.StateTimedOut
 		}
 		if result.Err = err; !errors.Is(err, cause) {
 			result.Err = fmt.Errorf("%w: %w", cause, err)
@@ -147,7 +144,7 @@ func (e *execution) result(err error) Result {
 // outcome converts a result into what is recorded.
 func outcome(result Result) ticks.Outcome {
 	o := ticks.Outcome{
-		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.notBegun, Moved: result.moved,
+		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.NotBegun, Moved: result.moved,
 	}
 	if result.Err != nil {
 		o.Error = result.Err.Error()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -30,8 +31,10 @@ func TestRunThatSucceeds(t *testing.T) {
 		}))
 		pass(80 * time.Second)
 		w.stop()
-		r := w.wantResult(ticks.OK, nil)
-		if r.Run != got || r.Run != w.starts[0] || r.Ended.Sub(r.Started) != 10*time.Second || r.Err != nil {
+		r := w.wantResult(history.StateOK, nil)
+		ended := got
+		ended.State, ended.Ended = r.State, r.Ended
+		if r.Run != ended || got != w.starts[0] || r.Ended.Sub(r.Started) != 10*time.Second || r.Err != nil {
 			t.Errorf("result %+v of run %+v, handler was given %+v", r, w.starts[0], got)
 		}
 		w.wantHistory("job", "1m0s at 1m0s: ok")
@@ -50,7 +53,7 @@ func TestRunThatFails(t *testing.T) {
 		w.own(w.job("job", "0 * * * * ?", func(context.Context, Run) error { return boom }))
 		pass(80 * time.Second)
 		w.stop()
-		w.wantResult(ticks.Failed, boom)
+		w.wantResult(history.StateFailed, boom)
 	})
 }
 
@@ -63,7 +66,7 @@ func TestRunThatPanics(t *testing.T) {
 		pass(80 * time.Second)
 		var p *task.PanicError
 		results := w.reported()
-		if len(results) != 1 || results[0].State != ticks.Failed || !errors.As(results[0].Err, &p) {
+		if len(results) != 1 || results[0].State != history.StateFailed || !errors.As(results[0].Err, &p) {
 			t.Fatalf("results %+v, want a failure with a *task.PanicError", results)
 		}
 		if p.Value != "glass" || !strings.Contains(string(p.Stack), "runs_test.go") {
@@ -188,14 +191,14 @@ func TestTickThatAnotherHasClaimedIsNotRun(t *testing.T) {
 		w.keeper.change("job", func(k *kept) {
 			tick := after(time.Minute).UnixMilli()
 			k.record = ticks.Record{Watermark: tick, Run: zkrec.Run{
-				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: ticks.OK, Ended: tick,
+				Tick: tick, RunID: "theirs", SID: "b", Token: 99, Attempt: 1, State: history.StateOK, Ended: tick,
 			}}
 			k.history = []ticks.Entry{{Run: k.record.Run}}
 		})
 		pass(2*time.Minute + time.Second)
 		w.stop()
 		w.wantOnTime(after(2 * time.Minute))
-		w.wantResult(ticks.OK, nil) // of the second
+		w.wantResult(history.StateOK, nil) // of the second
 	})
 }
 
@@ -263,7 +266,7 @@ func TestLeaseThatEndsInterruptsTheRun(t *testing.T) {
 		w.leases.Close("job", canceled)
 		w.runner.Disown("job")
 		w.stop()
-		r := w.wantResult(ticks.Interrupted, canceled)
+		r := w.wantResult(history.StateInterrupted, canceled)
 		if want := "job canceled: half done: context canceled"; !errors.Is(seen, canceled) || r.Err.Error() != want {
 			t.Errorf("the handler saw %v, the result is %q; want %v, %q", seen, r.Err, canceled, want)
 		}
@@ -282,7 +285,7 @@ func TestHandlerThatFinishesDespiteItsContext(t *testing.T) {
 		pass(70 * time.Second)
 		w.leases.Close("job", leases.ErrLost)
 		w.stop()
-		w.wantResult(ticks.OK, nil)
+		w.wantResult(history.StateOK, nil)
 	})
 }
 
@@ -303,7 +306,7 @@ func TestLeaseThatEndsDuringTheClaim(t *testing.T) {
 		pass(70 * time.Second)
 		w.stop()
 		w.wantOnTime() // nothing
-		w.wantResult(ticks.Interrupted, leases.ErrLost)
+		w.wantResult(history.StateInterrupted, leases.ErrLost)
 	})
 }
 

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 func TestStopStartsNoFurtherRun(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRunsThatOutlastTheGraceAreCanceled(t *testing.T) {
 		if err := <-w.ended; err != nil || time.Since(start) != grace {
 			t.Errorf("Run = %v after %v, want nil after %v", err, time.Since(start), grace)
 		}
-		w.wantResult(ticks.Interrupted, ErrStopping)
+		w.wantResult(history.StateInterrupted, ErrStopping)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestAClaimThatIsLate(t *testing.T) {
 				if ticks, _ := w.ticks(); len(ticks) > 0 {
 					t.Errorf("the handler was called %d times", len(ticks))
 				}
-				if again := w.keeper.read("job").record.NextAttempt; again != zkrec.NextRerun {
+				if again := w.keeper.read("job").record.NextAttempt; again != history.NextRerun {
 					t.Errorf("again = %q, want the next owner to run it", again)
 				}
 			})
@@ -174,7 +174,7 @@ func TestEndOfTheContextEndsRunsAtOnce(t *testing.T) {
 		if err := <-w.ended; err != nil || time.Since(start) != 0 {
 			t.Errorf("Run = %v after %v, want nil at once", err, time.Since(start))
 		}
-		w.wantResult(ticks.Interrupted, context.Canceled)
+		w.wantResult(history.StateInterrupted, context.Canceled)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
@@ -257,7 +258,7 @@ func TestDisownLeavesTheRunToItsLease(t *testing.T) {
 		}
 		w.leases.Close("job", canceled)
 		w.stop()
-		w.wantResult(ticks.Interrupted, canceled)
+		w.wantResult(history.StateInterrupted, canceled)
 	})
 }
 

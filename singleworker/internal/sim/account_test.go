@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
@@ -111,7 +112,7 @@ func (a *account) written(h zkrec.History, txn *zkdev.Txn) {
 		n := 0
 		for t := a.next(from - 1); t <= e.Last(); t = a.next(t) {
 			a.rows[t] = append(a.rows[t], e)
-			replaced := e.Reason == zkrec.ReasonScheduleChanged && t <= txn.Written.UnixMilli() // at the time that the server gave the next schedule
+			replaced := e.Reason == history.ReasonScheduleChanged && t <= txn.Written.UnixMilli() // at the time that the server gave the next schedule
 			a.early[t] = t > txn.Time.UnixMilli() && !replaced
 			n++
 		}
@@ -127,8 +128,8 @@ func (a *account) ranOrAmended(e zkrec.Entry) {
 	if !amended && e.Manual == "" {
 		a.runs[e.Tick] = append(a.runs[e.Tick], e.RunID)
 	}
-	if amended && old.State != zkrec.RunInterrupted && old.State != zkrec.RunLost {
-		a.odd = append(a.odd, "run "+e.RunID+" was "+old.State+" and is "+e.State)
+	if amended && old.State != history.StateInterrupted && old.State != history.StateLost {
+		a.odd = append(a.odd, "run "+e.RunID+" was "+string(old.State)+" and is "+string(e.State))
 	}
 	a.ended[e.RunID], a.late[e.RunID] = e, amended
 }
@@ -152,14 +153,14 @@ func (l *ledger) checkAccounts() {
 		run := &l.runs[k]
 		e, known := ended[run.ID]
 		killed := run.Killed || l.unrecorded[run.ID] || l.diedSoon(run)
-		abandoned := e.State == zkrec.RunInterrupted || e.State == zkrec.RunLost
+		abandoned := e.State == history.StateInterrupted || e.State == history.StateLost
 		switch {
 		case !known:
 			if !open[run.ID] {
 				l.violatef(8, run.Job, run.Started, "run %s of %s has no entry in the history", run.ID, clock(run.Tick))
 			}
-		case run.Err == nil && !run.Killed && e.State != zkrec.RunOK && !(killed && abandoned),
-			run.Err != nil && e.State == zkrec.RunOK:
+		case run.Err == nil && !run.Killed && e.State != history.StateOK && !(killed && abandoned),
+			run.Err != nil && e.State == history.StateOK:
 			l.violatef(8, run.Job, run.Started, "run %s returned %v, the history says %s: %s", run.ID, run.Err, e.State, e.Error)
 		}
 	}
@@ -178,7 +179,7 @@ func (l *ledger) checkEntry(acc *account, id string, e zkrec.Entry) {
 	switch {
 	case !l.seen[id]:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and was never claimed", id, e.State)
-	case run == nil && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
+	case run == nil && e.State != history.StateInterrupted && e.State != history.StateLost:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and no handler was called", id, e.State)
 	case run != nil && e.NotBegun:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is not begun, and its handler was called", id)
@@ -259,10 +260,10 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 		l.violatef(8, acc.slot, at, "the tick was given up before its time: %+v", rows)
 	}
 	for _, row := range rows {
-		if row.Reason == zkrec.ReasonAbsent {
+		if row.Reason == history.ReasonAbsent {
 			l.checkAbsent(acc, tick, row)
 		}
-		if row.Reason != zkrec.ReasonOverlap && row.Reason != zkrec.ReasonPaused && l.isCalm(acc.slot, at) && !acc.early[tick] {
+		if row.Reason != history.ReasonOverlap && row.Reason != history.ReasonPaused && l.isCalm(acc.slot, at) && !acc.early[tick] {
 			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
 		}
 	}
@@ -271,7 +272,7 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 		e := acc.ended[id]
 		last := k == len(runs)-1 && !current
 		// A run that was given up may turn out to have succeeded, too late.
-		done := e.State == zkrec.RunOK && !acc.late[id] || e.State == zkrec.RunLost
+		done := e.State == history.StateOK && !acc.late[id] || e.State == history.StateLost
 		if e.Attempt != attempt || done && !last {
 			l.violatef(8, acc.slot, at, "attempt %d, run %d of %d, is number %d: %s", attempt, k+1, len(runs), e.Attempt, e.State)
 		}

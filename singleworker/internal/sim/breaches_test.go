@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -94,7 +95,7 @@ func absent(path string, data []byte) []byte {
 	}
 	return replaced(data, func(e *zkrec.Entry) {
 		if e.RunID == "" {
-			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
+			e.State, e.Reason = history.StateSkipped, history.ReasonAbsent
 		}
 	})
 }

@@ -85,7 +85,7 @@ func (w *witness) listen(name string, hooks *singleworker.Hooks) {
 			w.unrecorded = make(map[string]bool)
 		}
 		if r.Unrecorded != nil {
-			w.unrecorded[r.ID] = true
+			w.unrecorded[r.RunID] = true
 		}
 	}
 }

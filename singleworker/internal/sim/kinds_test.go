@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
@@ -99,7 +100,7 @@ func (l *ledger) checkRestart(slot string, txn *zkdev.Txn, last, rec zkrec.Tick)
 		}
 	}
 	want := rec.Ended + max(pause.Milliseconds(), 1)
-	moved := rec.State == zkrec.RunInterrupted && rec.RestartAt == rec.Ended
+	moved := rec.State == history.StateInterrupted && rec.RestartAt == rec.Ended
 	if rec.RestartAt != want && !moved {
 		l.violatef(15, slot, txn.Time, "run %s, %s at %s, after %d others that did not last: the next one is due at %s, want %s", rec.RunID, rec.State,
 			clockMs(rec.Ended), rec.Restarts, clockMs(rec.RestartAt), clockMs(want))

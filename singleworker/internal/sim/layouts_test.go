@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -230,17 +231,16 @@ func (l *ledger) checkTold(told completion) {
 	for shard, outcome := range told.Shards {
 		run := l.started[outcome.RunID]
 		switch {
-		case outcome.Shard.Index != shard || outcome.Shard.Total != e.Shards || outcome.Shard.Parameter != e.ShardParams[shard]:
 		case outcome.RunID == "": // not run, or the history has nothing of it any more
 			continue
 		case l.epochs[outcome.RunID] != e || !outcome.Tick.Equal(told.Tick):
 		case run == nil: // it was claimed, and its handler not called
-			if outcome.State != singleworker.StateOK {
+			if outcome.State != history.StateOK {
 				continue
 			}
-		case outcome.State == singleworker.StateOK && run.Err == nil && run.Shard == outcome.Shard,
-			outcome.State == singleworker.StateInterrupted, outcome.State == singleworker.StateLost,
-			outcome.State != singleworker.StateOK && run.Err != nil:
+		case outcome.State == history.StateOK && run.Err == nil && run.Shard == singleworker.Shard{Index: shard, Total: e.Shards, Parameter: e.ShardParams[shard]},
+			outcome.State == history.StateInterrupted, outcome.State == history.StateLost,
+			outcome.State != history.StateOK && run.Err != nil:
 			continue
 		}
 		l.violatef(9, told.Job, told.at, "%s is told of shard %d at %s: %+v, of %+v, which is not how it was", told.sid, shard, clock(told.Tick), outcome, e.Layout)

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -104,15 +104,15 @@ func TestFalseEvidenceOfAccounts(t *testing.T) {
 		{"a run without a handler call", func(e *evidence) { e.runs = e.runs[1:] }, 8, "no handler was called"},
 		{"a run without a claim", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.RunID += "?" }) }, 8, "was never claimed"},
 		{"a run of another instance", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.SID = "c" }) }, 8, "is in the history as"},
-		{"a run that ended otherwise", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.State = zkrec.RunFailed }) }, 8, "the history says failed"},
+		{"a run that ended otherwise", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.State = history.StateFailed }) }, 8, "the history says failed"},
 		{"a tick in no entry", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Manual = "?" }) }, 8, "not accounted for"},
 		{"a tick in two entries", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Tick += 2000 }) }, 8, "is number 1"},
 		{"a run of no tick", func(e *evidence) { entries(e, func(e *zkrec.Entry) { e.Tick++ }) }, 8, "a run of what is no tick"},
 		{"a run without an entry", func(e *evidence) {
-			entries(e, func(e *zkrec.Entry) { e.RunID, e.State, e.Reason = "", zkrec.TickMissed, zkrec.ReasonStalled })
+			entries(e, func(e *zkrec.Entry) { e.RunID, e.State, e.Reason = "", history.StateMissed, history.ReasonStalled })
 		}, 8, "has no entry"},
 		{"a tick that was missed for no reason", func(e *evidence) {
-			entries(e, func(e *zkrec.Entry) { e.RunID, e.State, e.Reason = "", zkrec.TickMissed, zkrec.ReasonStalled })
+			entries(e, func(e *zkrec.Entry) { e.RunID, e.State, e.Reason = "", history.StateMissed, history.ReasonStalled })
 		}, 8, "nothing was amiss"},
 		{"a line taken back", func(e *evidence) {
 			ticks(e, func(n int, rec *zkrec.Tick) { rec.Watermark -= int64(n/2) * 4000 })
@@ -213,7 +213,7 @@ func TestFalseEvidenceOfShards(t *testing.T) {
 		{"not told by an instance that ended soon", func(e *evidence) { e.told = e.told[:len(e.told)-1] }, 0, ""},
 		{"told too early", func(e *evidence) { e.told[0].at = e.told[0].at.Add(-time.Second) }, 9, "has not recorded"},
 		{"told somebody else", func(e *evidence) { e.told[0].sid = "c" }, 9, "has not recorded"},
-		{"told of another outcome", func(e *evidence) { e.told[0].Shards[1].State = singleworker.StateFailed }, 9, "is not how it was"},
+		{"told of another outcome", func(e *evidence) { e.told[0].Shards[1].State = history.StateFailed }, 9, "is not how it was"},
 		{"told of another run", func(e *evidence) { e.told[0].Shards[1].RunID = e.told[0].Shards[0].RunID }, 9, "is not how it was"},
 		{"told of too few shards", func(e *evidence) { e.told[0].Shards = e.told[0].Shards[1:] }, 9, "with 1 shards"},
 		{"a run of a former layout lasts too long", func(e *evidence) { e.runs[0].Ended = e.runs[0].Ended.Add(3 * session) }, 9, "the right to run until"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -45,8 +46,8 @@ func wantOneAtATime(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// history lists the entries of a job, the newest first.
-func history(t *testing.T, c *swtest.Cluster, name string) (entries []admin.Entry) {
+// entriesOf lists the entries of a job, the newest first.
+func entriesOf(t *testing.T, c *swtest.Cluster, name string) (entries []history.Entry) {
 	t.Helper()
 	operate(t, c, func(client *admin.Client) error {
 		h, err := client.History(t.Context(), name)
@@ -79,7 +80,7 @@ func TestAlwaysRestarts(t *testing.T) {
 		if got, want := fmt.Sprint(pauses[:12]), "[1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s 5m0s 5m0s]"; got != want {
 			t.Errorf("pauses %s\nwant   %s", got, want)
 		}
-		if rows := history(t, c, "job0"); len(rows) < 12 || rows[0].State != admin.RunFailed || rows[0].Restarts == 0 {
+		if rows := entriesOf(t, c, "job0"); len(rows) < 12 || rows[0].State != history.StateFailed || rows[0].Restarts == 0 {
 			t.Errorf("history: %+v", rows)
 		}
 		if s := status(t, c, "job0"); s.Failing == nil || s.NextRun.IsZero() || s.State != admin.StateOwned || !s.Overdue.IsZero() {
@@ -93,7 +94,7 @@ func TestAlwaysRestarts(t *testing.T) {
 		if pause := last.Started.Sub(before.End()); pause.Round(100*time.Millisecond) != time.Second {
 			t.Errorf("the pause after a run of %v is %v", before.End().Sub(before.Started), pause)
 		}
-		if s := status(t, c, "job0"); s.LastRun == nil || s.LastRun.State != admin.RunRunning || s.LastRun.Restarts != 0 || !s.NextRun.IsZero() || !s.LastRun.Started.Equal(last.Started.Truncate(time.Millisecond)) {
+		if s := status(t, c, "job0"); s.LastRun == nil || s.LastRun.State != history.StateRunning || s.LastRun.Restarts != 0 || !s.NextRun.IsZero() || !s.LastRun.Started.Equal(last.Started.Truncate(time.Millisecond)) {
 			t.Errorf("while it runs: %+v", s.LastRun)
 		}
 		wantOneAtATime(t, c)
@@ -139,7 +140,7 @@ func TestAlwaysMoves(t *testing.T) {
 		if n := len(c.Runs()); n != 11 {
 			t.Errorf("%d runs an hour later", n)
 		}
-		if rows := history(t, c, c.Runs()[6].Job); len(rows) < 2 || rows[1].State != admin.RunInterrupted || rows[0].Restarts != 0 {
+		if rows := entriesOf(t, c, c.Runs()[6].Job); len(rows) < 2 || rows[1].State != history.StateInterrupted || rows[0].Restarts != 0 {
 			t.Errorf("history of a job that moved: %+v", rows)
 		}
 		begin := time.Now()
@@ -202,7 +203,7 @@ func TestAlwaysAfterACrash(t *testing.T) {
 		if n := len(c.Runs()); n != 2 {
 			t.Fatalf("%d runs", n)
 		}
-		if rows := history(t, c, "job0"); len(rows) != 2 || rows[1].State != admin.RunInterrupted {
+		if rows := entriesOf(t, c, "job0"); len(rows) != 2 || rows[1].State != history.StateInterrupted {
 			t.Errorf("history: %+v", rows)
 		}
 		failing.Store(true)
@@ -407,8 +408,8 @@ func TestAlwaysBecomesTimedWhileItsOwnerIsDead(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				owner.Resume()
 				time.Sleep(time.Minute)
-				runs := history(t, c, "job0")
-				if len(runs) != 1 || runs[0].State != admin.RunInterrupted {
+				runs := entriesOf(t, c, "job0")
+				if len(runs) != 1 || runs[0].State != history.StateInterrupted {
 					t.Errorf("the runs: %+v", runs)
 				}
 			})

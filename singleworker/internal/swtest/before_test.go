@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -76,9 +77,9 @@ func historyOf(t *testing.T, c *swtest.Cluster, slot string) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
 	if err := c.Operate(t.Context(), func(client *admin.Client) error {
-		history, err := client.History(t.Context(), slot)
-		for _, e := range history.Entries {
-			key := e.State
+		past, err := client.History(t.Context(), slot)
+		for _, e := range past.Entries {
+			key := string(e.State)
 			if e.Reason != "" {
 				key += " " + string(e.Reason)
 			}
@@ -381,7 +382,7 @@ func TestBeforeTickIsExplained(t *testing.T) {
 		c.Start("i1", setup)
 		time.Sleep(settled)
 		even := time.Now().Truncate(2 * time.Minute).Add(2 * time.Minute)
-		wants := func(name string, fate admin.Fate, says string) {
+		wants := func(name string, fate history.State, says string) {
 			t.Helper()
 			if x, text := explained(t, c, name); x.Fate != fate || !strings.Contains(text, says) {
 				t.Errorf("%s at %s: %s\n%s\nwant %s, %q", name, time.Now().UTC().Format(time.TimeOnly), x.Fate, text, fate, says)
@@ -389,17 +390,17 @@ func TestBeforeTickIsExplained(t *testing.T) {
 		}
 		time.Sleep(time.Until(even.Add(20 * time.Second)))
 		wants("rows", admin.FateWaiting, "waits for BeforeTick")
-		wants("rows[0]", admin.RunRunning, `waits for BeforeTick (handler "prepare"), which has been running on i`)
+		wants("rows[0]", history.StateRunning, `waits for BeforeTick (handler "prepare"), which has been running on i`)
 		wants("rows[2]", admin.FateWaiting, "waits for BeforeTick (handler \"prepare\"), which the first shard calls")
 		if status, _ := explained(t, c, "rows"); !status.Job.Waiting.Equal(even) || !status.Job.Overdue.IsZero() {
 			t.Errorf("waiting since %v, overdue %v", status.Job.Waiting, status.Job.Overdue)
 		}
 		time.Sleep(time.Until(even.Add(40 * time.Second)))
-		wants("rows", admin.RunOK, "3 ok")
-		wants("rows[2]", admin.RunOK, "It waited for BeforeTick until")
+		wants("rows", history.StateOK, "3 ok")
+		wants("rows[2]", history.StateOK, "It waited for BeforeTick until")
 		time.Sleep(time.Until(even.Add(100 * time.Second)))
-		wants("rows[0]", admin.RunRefused, "was refused by BeforeTick, so no shard runs it: before the tick: no rows")
-		wants("rows[1]", admin.RunSkipped, "BeforeTick (handler \"prepare\") refused it")
+		wants("rows[0]", history.StateRefused, "was refused by BeforeTick, so no shard runs it: before the tick: no rows")
+		wants("rows[1]", history.StateSkipped, "BeforeTick (handler \"prepare\") refused it")
 		if n := missed.Load(); n > 0 {
 			t.Errorf("%d ticks are said to be missing", n)
 		}

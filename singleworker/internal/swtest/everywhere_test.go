@@ -12,6 +12,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -92,10 +93,10 @@ func TestEverywhere(t *testing.T) {
 			}
 		}
 		if err := c.Operate(t.Context(), func(client *admin.Client) error {
-			history, err := client.History(t.Context(), "each/i1")
+			past, err := client.History(t.Context(), "each/i1")
 			skipped := 0
-			for _, e := range history.Entries {
-				if e.Reason == admin.ReasonAbsent && e.State == admin.RunSkipped {
+			for _, e := range past.Entries {
+				if e.Reason == history.ReasonAbsent && e.State == history.StateSkipped {
 					skipped += e.Count
 				} else if e.RunID == "" {
 					t.Errorf("entry %+v", e)
@@ -172,14 +173,14 @@ func TestEverywhereBegins(t *testing.T) {
 		c.Start("i1", setup)
 		time.Sleep(settled + time.Minute)
 		if err := c.Operate(t.Context(), func(client *admin.Client) error {
-			history, err := client.History(t.Context(), "each/i1")
-			for _, e := range history.Entries {
-				if e.State != admin.RunOK {
+			past, err := client.History(t.Context(), "each/i1")
+			for _, e := range past.Entries {
+				if e.State != history.StateOK {
 					t.Errorf("entry %+v", e)
 				}
 			}
-			if len(history.Entries) < 5 {
-				t.Errorf("%d entries", len(history.Entries))
+			if len(past.Entries) < 5 {
+				t.Errorf("%d entries", len(past.Entries))
 			}
 			return err
 		}); err != nil {
@@ -194,9 +195,9 @@ func TestEverywhereTriggered(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
 		instances := everywhere(t, c, 3, working(time.Second))
-		trigger := func(name string) []admin.Entry {
+		trigger := func(name string) []history.Entry {
 			t.Helper()
-			var runs []admin.Entry
+			var runs []history.Entry
 			if err := c.Operate(t.Context(), func(client *admin.Client) error {
 				result, err := client.Trigger(t.Context(), name, admin.TriggerOptions{})
 				if err != nil {
@@ -209,14 +210,14 @@ func TestEverywhereTriggered(t *testing.T) {
 			}
 			return runs
 		}
-		want := func(runs []admin.Entry, at ...string) {
+		want := func(runs []history.Entry, at ...string) {
 			t.Helper()
 			if len(runs) != len(at) {
 				t.Errorf("%d runs, want %d: %+v", len(runs), len(at), runs)
 				return
 			}
 			for i, r := range runs {
-				if r.State != admin.RunOK || r.InstanceID != at[i] {
+				if r.State != history.StateOK || r.InstanceID != at[i] {
 					t.Errorf("run %+v, want one at %s", r, at[i])
 				}
 			}

@@ -38,7 +38,7 @@ func trigger(t *testing.T, a *admin.Client) {
 // ends tells how the runs of job0 ended, the oldest first.
 func ends(t *testing.T, c *swtest.Cluster) (all []string) {
 	t.Helper()
-	for _, e := range history(t, c, "job0") {
+	for _, e := range entriesOf(t, c, "job0") {
 		what := e.Tick.UTC().Format(time.TimeOnly)
 		if e.Manual != "" {
 			what = "manual"

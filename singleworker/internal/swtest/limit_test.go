@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -15,10 +16,10 @@ func TestMaxRunning(t *testing.T) {
 		t.Helper()
 		const jobs, limit = 100, 5
 		setup := sharing(t, c, jobs, "0 * * * * ?", working(100*time.Millisecond))
-		record := make(chan singleworker.Entry, 2*jobs)
+		record := make(chan singleworker.Recorded, 2*jobs)
 		setup.Configure = func(cfg *singleworker.Config) {
 			cfg.MaxRunning = limit
-			cfg.Hooks.OnRecorded = func(e singleworker.Entry) { record <- e }
+			cfg.Hooks.OnRecorded = func(e singleworker.Recorded) { record <- e }
 		}
 		c.Start("i0", setup)
 		c.Start("i1", setup)
@@ -40,14 +41,15 @@ func TestMaxRunning(t *testing.T) {
 		delayed, entries := 0, len(record)
 		for range entries {
 			e := <-record
-			if e.State != singleworker.StateOK {
+			if e.State != history.StateOK {
 				t.Errorf("%+v, want a run that succeeded", e)
 			}
-			if e.Delayed > 0 {
+			waited := time.Duration(e.DelayedMillis) * time.Millisecond
+			if waited > 0 {
 				delayed++
 			}
-			if late := e.Started.Sub(e.Tick); late > 1500*time.Millisecond || e.Delayed > late {
-				t.Errorf("%s started %v late, and waited for %v; want it to start when its turn comes", e.Job, late, e.Delayed)
+			if late := e.Started.Sub(e.Tick); late > 1500*time.Millisecond || waited > late {
+				t.Errorf("%s started %v late, and waited for %v; want it to start when its turn comes", e.Job, late, waited)
 			}
 		}
 		if entries != jobs || delayed < jobs-2*2*limit {

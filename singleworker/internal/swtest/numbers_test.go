@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -103,22 +104,22 @@ func lateResultIsTold(t *testing.T, c *swtest.Cluster) {
 	owner := byName[c.Owners()["job0"]]
 	owner.Partition()
 	time.Sleep(time.Minute)
-	if runs := history(t, c, "job0"); len(runs) != 1 || runs[0].State != admin.RunLost {
+	if runs := entriesOf(t, c, "job0"); len(runs) != 1 || runs[0].State != history.StateLost {
 		t.Fatalf("the run is not lost: %+v", runs)
 	}
 	cursor := eventsSince(t, c, 0)[0].Cursor
 	owner.Heal()
 	time.Sleep(2 * time.Minute)
-	if runs := history(t, c, "job0"); len(runs) != 1 || runs[0].State != admin.RunOK {
+	if runs := entriesOf(t, c, "job0"); len(runs) != 1 || runs[0].State != history.StateOK {
 		t.Fatalf("no late result: %+v", runs)
 	}
-	var told []string
+	var told []history.State
 	for _, ev := range eventsSince(t, c, cursor) {
 		if ev.Kind == admin.EventRunEnded {
 			told = append(told, ev.Entry.State)
 		}
 	}
-	if !slices.Equal(told, []string{admin.RunOK}) {
+	if !slices.Equal(told, []history.State{history.StateOK}) {
 		t.Errorf("told: %v; want the late result", told)
 	}
 }

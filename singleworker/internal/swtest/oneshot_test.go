@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -68,7 +69,7 @@ func TestOneShotIsDoneAndRemoved(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s := status(t, c, "once")
-		if s.State != admin.StateDone || s.LastRun == nil || s.LastRun.State != admin.RunOK || s.Owner != nil {
+		if s.State != admin.StateDone || s.LastRun == nil || s.LastRun.State != history.StateOK || s.Owner != nil {
 			t.Errorf("after its run it is %s (%s), run %+v, owner %+v", s.State, s.Reason, s.LastRun, s.Owner)
 		}
 		if since := s.DoneAt.Sub(tick); since < 2*time.Second || since > settled {
@@ -278,7 +279,7 @@ func TestOneShotThatIsNotDone(t *testing.T) {
 			t.Errorf("before its retry it is %s, run %+v", s.State, s.LastRun)
 		}
 		time.Sleep(time.Minute)
-		if s := status(t, c, "once"); s.State != admin.StateDone || s.LastRun.State != admin.RunOK || s.LastRun.Attempt != 2 {
+		if s := status(t, c, "once"); s.State != admin.StateDone || s.LastRun.State != history.StateOK || s.LastRun.Attempt != 2 {
 			t.Errorf("after its retry it is %s, run %+v", s.State, s.LastRun)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -278,7 +279,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 				return err
 			}
 			entries, err := operator.AwaitRun(t.Context(), "job", result.ID)
-			if len(entries) != 1 || entries[0].State != admin.RunInterrupted {
+			if len(entries) != 1 || entries[0].State != history.StateInterrupted {
 				t.Errorf("the run ended as %+v, want it interrupted", entries)
 			}
 			return err

@@ -176,7 +176,7 @@ func TestRetryAfterTheOwnersDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
 		var mu sync.Mutex
-		var recorded []singleworker.Entry
+		var recorded []singleworker.Recorded
 		setup := swtest.Setup{
 			Handlers: map[string]singleworker.Handler{"job": func(_ context.Context, run *singleworker.Run) error {
 				if run.Attempt == 1 {
@@ -185,7 +185,7 @@ func TestRetryAfterTheOwnersDeath(t *testing.T) {
 				return nil
 			}},
 			Configure: func(cfg *singleworker.Config) {
-				cfg.Hooks.OnRecorded = func(e singleworker.Entry) {
+				cfg.Hooks.OnRecorded = func(e singleworker.Recorded) {
 					mu.Lock()
 					defer mu.Unlock()
 					recorded = append(recorded, e)

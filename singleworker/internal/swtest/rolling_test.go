@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -19,16 +20,16 @@ import (
 type account struct {
 	mu   sync.Mutex
 	runs map[string]map[int64]int // how often a tick was run, by job
-	not  []singleworker.Entry     // rows of ticks that were not run, and runs that did not end well
+	not  []singleworker.Recorded  // rows of ticks that were not run, and runs that did not end well
 }
 
-func (a *account) recorded(e singleworker.Entry) {
+func (a *account) recorded(e singleworker.Recorded) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e.State == singleworker.StateInterrupted && strings.HasSuffix(e.Error, ticks.ErrWithheld.Error()) {
+	if e.State == history.StateInterrupted && strings.HasSuffix(e.Error, ticks.ErrWithheld.Error()) {
 		return // another instance is about to run it
 	}
-	if e.State != singleworker.StateOK {
+	if e.State != history.StateOK {
 		a.not = append(a.not, e)
 		return
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -68,7 +68,7 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 	time.Sleep(time.Minute)
 	time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(18 * time.Second))) // no run is in progress
 	pass(t, c)
-	ticks := wantWholeTicks(t, c, complete, start, zkrec.ReasonOverlap)
+	ticks := wantWholeTicks(t, c, complete, start, history.ReasonOverlap)
 	for tick := start.Truncate(10 * time.Second).Add(20 * time.Second); time.Since(tick) > 0; tick = tick.Add(10 * time.Second) {
 		if ticks[tick.UTC()] == 0 {
 			t.Errorf("the tick %v was not run; the number of shards was changed %d times", tick, numbers)

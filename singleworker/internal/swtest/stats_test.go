@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -68,8 +69,8 @@ func TestStats(t *testing.T) {
 		j = s.Jobs["job0"]
 		same(t, "a acquired", j.Acquired, map[string]uint64{"free": 1})
 		same(t, "a released", j.Released, map[string]uint64{"handed_over": 1})
-		same(t, "a runs", j.Runs, map[singleworker.State]uint64{singleworker.StateOK: 3, singleworker.StateFailed: 1})
-		same(t, "a skipped", j.Skipped, map[string]uint64{"overlap": 1})
+		same(t, "a runs", j.Runs, map[history.State]uint64{history.StateOK: 3, history.StateFailed: 1})
+		same(t, "a skipped", j.Skipped, map[history.Reason]uint64{"overlap": 1})
 		same(t, "a sessions", s.Sessions, map[singleworker.SessionState]uint64{singleworker.SessionConnected: 1})
 		if j.Claims != 4 || j.Repeats != 0 || j.Duration.Count() != 4 || j.Duration.Sum != 92*time.Second || j.Lateness.Count() != 4 || j.Owned != 0 {
 			t.Errorf("a: %+v", j)
@@ -96,7 +97,7 @@ func TestStats(t *testing.T) {
 		if took.Count() != 1 || took.Sum < 5*time.Second || took.Sum > 33*time.Second || none.Count() != 0 {
 			t.Errorf("takeovers of d: %+v, want one; of a: %+v, want none", took, none)
 		}
-		same(t, "d runs", j.Runs, map[singleworker.State]uint64{singleworker.StateOK: 2})
+		same(t, "d runs", j.Runs, map[history.State]uint64{history.StateOK: 2})
 	})
 }
 

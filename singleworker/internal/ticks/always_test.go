@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -14,7 +15,7 @@ import (
 func TestUnclaimedAlways(t *testing.T) {
 	t.Parallel()
 	after := func(ended, restart string) ticks.Record {
-		last := run(t, zkrec.RunFailed, "10:00", me, "10:00", ended)
+		last := run(t, history.StateFailed, "10:00", me, "10:00", ended)
 		return ticks.Record{Watermark: ms(t, "10:00"), Run: last, RestartAt: ms(t, restart)}
 	}
 	for _, tt := range []struct {
@@ -23,7 +24,7 @@ func TestUnclaimedAlways(t *testing.T) {
 		now, since, next string
 	}{
 		{"it has never run", ticks.Record{}, "09:00:01", "09:00:00.001", "09:00:16"},
-		{"a run is open", ticks.Record{Watermark: ms(t, "10:00"), Run: run(t, zkrec.RunRunning, "10:00", me, "10:00", "")}, "10:00:30", "", "10:00:45"},
+		{"a run is open", ticks.Record{Watermark: ms(t, "10:00"), Run: run(t, history.StateRunning, "10:00", me, "10:00", "")}, "10:00:30", "", "10:00:45"},
 		{"in the pause", after("10:00:05", "10:01:05"), "10:01:04.999", "", "10:01:05"},
 		{"after the pause", after("10:00:05", "10:01:05"), "10:01:05.200", "10:01:05", "10:01:20.200"},
 		{"after a run that ended ahead of time", after("10:00:05", "10:01:05"), "10:00:04", "", "10:01:05"},
@@ -45,16 +46,16 @@ func TestUnclaimedAlways(t *testing.T) {
 // repeated, also if the job is to be divided, which waits for it.
 func TestAlwaysRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	interrupted := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:05")
 	ask := []ticks.Request{{ID: "ask", Request: zkrec.Request{At: at(t, "10:00")}}}
 	for _, tt := range []struct {
 		name    string
 		record  ticks.Record
 		request string // that is removed
 	}{
-		{"a rerun", waiting(t, zkrec.NextRerun, "10:00:05", interrupted), ""},
-		{"a retry", waiting(t, zkrec.NextRetry, "10:05", run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:05")), ""},
-		{"a manual run's rerun", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "ask")), "ask"},
+		{"a rerun", waiting(t, history.NextRerun, "10:00:05", interrupted), ""},
+		{"a retry", waiting(t, history.NextRetry, "10:05", run(t, history.StateFailed, "10:00", me, "10:00", "10:00:05")), ""},
+		{"a manual run's rerun", waiting(t, history.NextRerun, "10:00:05", manual(interrupted, "ask")), "ask"},
 	} {
 		for _, divided := range []bool{false, true} {
 			v := situation{schedule: "@always", now: "10:01"}.view(t)
@@ -78,7 +79,7 @@ func TestAlwaysRepeatsNothing(t *testing.T) {
 // withdrawn, one after the other, also in a pause, after what is to be repeated.
 func TestAlwaysWithdrawsRequests(t *testing.T) {
 	t.Parallel()
-	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	interrupted := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:05")
 	asks := []ticks.Request{{ID: "first", Request: zkrec.Request{At: at(t, "10:00")}}, {ID: "second", Request: zkrec.Request{At: at(t, "10:00:01")}}}
 	for _, tt := range []struct {
 		name   string
@@ -88,8 +89,8 @@ func TestAlwaysWithdrawsRequests(t *testing.T) {
 	}{
 		{"nothing has run", ticks.Record{Watermark: ms(t, "10:00")}, false, []string{"first", "second"}},
 		{"in a pause", ticks.Record{Watermark: ms(t, "10:00")}, true, []string{"first", "second"}},
-		{"one is to be repeated", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "first")), false, []string{"first", "second"}},
-		{"one is to be repeated, in a pause", waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "first")), true, []string{"second"}},
+		{"one is to be repeated", waiting(t, history.NextRerun, "10:00:05", manual(interrupted, "first")), false, []string{"first", "second"}},
+		{"one is to be repeated, in a pause", waiting(t, history.NextRerun, "10:00:05", manual(interrupted, "first")), true, []string{"second"}},
 	} {
 		v := situation{schedule: "@always", now: "10:01"}.view(t)
 		v.Record, v.Requests = tt.record, asks

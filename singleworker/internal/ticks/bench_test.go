@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -17,7 +18,7 @@ func BenchmarkNext(b *testing.B) {
 		Job: ticks.Job{Schedule: schedule(b, "* * * * * ?"), Since: now.AddDate(-1, 0, 0), Policy: &ticks.Policy{}},
 		Record: ticks.Record{Watermark: now.UnixMilli() - 1000, Run: zkrec.Run{
 			Tick: now.UnixMilli() - 1000, RunID: "r1", SID: me, Token: 1, Attempt: 1,
-			State: zkrec.RunOK, Started: now.UnixMilli() - 999, Ended: now.UnixMilli() - 998,
+			State: history.StateOK, Started: now.UnixMilli() - 999, Ended: now.UnixMilli() - 998,
 		}},
 		Now: now, SID: me, Token: 1, OwnedSince: now.Add(-time.Hour), RunID: "r2",
 	}
@@ -27,7 +28,7 @@ func BenchmarkNext(b *testing.B) {
 	}{
 		{"a tick is due", func(*ticks.View) {}},
 		{"nothing is due", func(v *ticks.View) { v.Record.Watermark += 1000 }},
-		{"a tick during a run", func(v *ticks.View) { v.Record.State, v.Active = zkrec.RunRunning, "r1" }},
+		{"a tick during a run", func(v *ticks.View) { v.Record.State, v.Active = history.StateRunning, "r1" }},
 		{"a year without an owner", func(v *ticks.View) { v.Record.Watermark, v.OwnedSince = v.Since.UnixMilli(), now }},
 		{"a year without an owner, misfire all", func(v *ticks.View) {
 			v.Record.Watermark, v.OwnedSince, v.Policy.Misfire = v.Since.UnixMilli(), now, job.MisfireAll

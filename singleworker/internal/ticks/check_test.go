@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -26,7 +27,7 @@ type checker struct {
 	written map[string]bool  // run ids
 	endless map[string]bool  // of them, those of a job that always ran when they began
 	// What the handlers did, by run id: the result, once it was written.
-	handlers map[string]string
+	handlers map[string]history.State
 
 	come come
 
@@ -50,10 +51,10 @@ type fate struct {
 	row                 bool // it is in a row of ticks that were not run
 	runID               string
 	attempts            int
-	state               string // of the last attempt
-	interrupted, failed int    // attempts
-	notBegun            bool   // the last one: its handler was not called
-	final               bool   // its result was
+	state               history.State // of the last attempt
+	interrupted, failed int           // attempts
+	notBegun            bool          // the last one: its handler was not called
+	final               bool          // its result was
 }
 
 // passedOver is the fate of ticks that are in a row.
@@ -62,7 +63,7 @@ var passedOver = &fate{row: true, final: true}
 func newChecker(w *world) *checker {
 	return &checker{
 		w: w, fates: make(map[int64]*fate), manuals: make(map[string]*fate),
-		written: make(map[string]bool), endless: make(map[string]bool), handlers: make(map[string]string),
+		written: make(map[string]bool), endless: make(map[string]bool), handlers: make(map[string]history.State),
 	}
 }
 
@@ -117,8 +118,8 @@ func (c *checker) owes(p ticks.Plan, now int64) {
 		case o.is(zkrec.Held{Run: r.Run, NextAttempt: r.NextAttempt}), o.is(r.Held):
 			return false
 		case p.Opens && r.Tick == o.Tick && r.Manual == o.Manual, c.w.schedule().Always():
-		case o.NextAttempt == zkrec.NextRetry && r.Watermark > c.w.record.Watermark:
-		case o.NextAttempt == zkrec.NextRerun && !c.mayRerun(o.Run, o.fate, o.fate.interrupted, now):
+		case o.NextAttempt == history.NextRetry && r.Watermark > c.w.record.Watermark:
+		case o.NextAttempt == history.NextRerun && !c.mayRerun(o.Run, o.fate, o.fate.interrupted, now):
 		default:
 			c.w.failf("(11) the %s of %s is forgotten: %s", o.NextAttempt, subject(o.Run), say(c.w.record, p))
 		}
@@ -141,7 +142,7 @@ func (o owed) is(held zkrec.Held) bool {
 // row checks an entry about ticks that are not run.
 func (c *checker) row(e ticks.Entry, through, now int64) {
 	s := c.w.schedule()
-	if e.Reason == zkrec.ReasonScheduleChanged {
+	if e.Reason == history.ReasonScheduleChanged {
 		f := c.w.spec.Former
 		for f.Former != nil && e.Tick <= f.Since {
 			f = f.Former
@@ -207,7 +208,7 @@ func (c *checker) claim(r ticks.Record) {
 		c.following = following{}
 	}
 	notBegun := f.notBegun
-	f.runID, f.state, f.notBegun, c.open = r.RunID, zkrec.RunRunning, false, f
+	f.runID, f.state, f.notBegun, c.open = r.RunID, history.StateRunning, false, f
 	if r.Attempt != f.attempts || r.Failures != f.failed {
 		c.w.failf("(5) attempt %d of %s, %d failed, says %+v", f.attempts, subject(r.Run), f.failed, r)
 	}
@@ -215,7 +216,7 @@ func (c *checker) claim(r ticks.Record) {
 		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Watermark))
 	}
 	policy := c.w.spec.Job.WithDefaults()
-	if before == zkrec.RunInterrupted && !notBegun && f.interrupted >= policy.MaxAttempts {
+	if before == history.StateInterrupted && !notBegun && f.interrupted >= policy.MaxAttempts {
 		c.w.failf("(6) %s was interrupted %d times, max_attempts is %d", subject(r.Run), f.interrupted, policy.MaxAttempts)
 	}
 }
@@ -234,8 +235,8 @@ func (c *checker) wait() {
 }
 
 // again reports whether a run that ended so may be followed by another one.
-func again(state string) bool {
-	return state == zkrec.RunInterrupted || state == zkrec.RunFailed || state == zkrec.RunTimedOut
+func again(state history.State) bool {
+	return state == history.StateInterrupted || state == history.StateFailed || state == history.StateTimedOut
 }
 
 // result checks an entry about a run.
@@ -255,9 +256,9 @@ func (c *checker) result(e ticks.Entry) {
 	switch {
 	case f.notBegun:
 		f.attempts-- // it does not count
-	case e.State == zkrec.RunInterrupted:
+	case e.State == history.StateInterrupted:
 		f.interrupted++
-	case e.State == zkrec.RunFailed, e.State == zkrec.RunTimedOut:
+	case e.State == history.StateFailed, e.State == history.StateTimedOut:
 		f.failed++
 	}
 	if e.NotBegun != f.notBegun {
@@ -266,7 +267,7 @@ func (c *checker) result(e ticks.Entry) {
 	switch told := c.handlers[e.RunID]; {
 	case told != "" && told != e.State:
 		c.w.failf("(7) the handler of %s saw %s, the history says %s", e.RunID, told, e.State)
-	case told == "" && e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
+	case told == "" && e.State != history.StateInterrupted && e.State != history.StateLost:
 		c.w.failf("(7) the handler of %s returned no result, the history says %s", e.RunID, e.State)
 	}
 	if e.Attempt != attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
@@ -297,10 +298,10 @@ func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 	switch {
 	case h.outcome.Final:
 	case h.outcome.NotBegun:
-		want = zkrec.NextRerun
-	case h.outcome.State == zkrec.RunInterrupted:
+		want = history.NextRerun
+	case h.outcome.State == history.StateInterrupted:
 		if policy.Interrupted == job.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
-			want = zkrec.NextRerun
+			want = history.NextRerun
 		}
 	case again(h.outcome.State) && h.run.Manual == "" && f.failed < policy.Retries:
 		wait := max(policy.Backoff, 0) << f.failed
@@ -308,7 +309,7 @@ func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 		free := true // no tick until the retry would start
 		walk(of.Schedule, max(h.run.Tick, c.w.spec.Since), at.UnixMilli(), func(int64) { free = false })
 		if free {
-			want = zkrec.NextRetry
+			want = history.NextRetry
 		}
 	}
 	got := p.Record.NextAttempt
@@ -348,7 +349,7 @@ func (c *checker) end() {
 			switch f := c.fates[tick]; {
 			case f == nil:
 				c.w.failf("(2) nothing is known of %s", time.UnixMilli(tick).UTC())
-			case !f.row && (f.state == "" || f.state == zkrec.RunRunning):
+			case !f.row && (f.state == "" || f.state == history.StateRunning):
 				c.w.failf("(2) %s has no result", time.UnixMilli(tick).UTC())
 			}
 		})

@@ -49,12 +49,3 @@ func (r Request) IsRun() bool { return r.Kind == zkrec.RequestRun }
 
 // IsStop reports whether the request is to stop a run.
 func (r Request) IsStop() bool { return r.Kind == zkrec.RequestStop }
-
-// The final states of a run, as recorded.
-const (
-	OK          = zkrec.RunOK
-	Failed      = zkrec.RunFailed
-	TimedOut    = zkrec.RunTimedOut
-	Refused     = zkrec.RunRefused
-	Interrupted = zkrec.RunInterrupted
-)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -67,9 +68,9 @@ func say(before ticks.Record, p ticks.Plan) string {
 	var did []string
 	add := func(format string, args ...any) { did = append(did, fmt.Sprintf(format, args...)) }
 	for _, e := range p.Entries {
-		what := e.State
+		what := string(e.State)
 		if e.Reason != "" {
-			what += "(" + e.Reason + ")"
+			what += "(" + string(e.Reason) + ")"
 		}
 		switch {
 		case e.RunID != "":
@@ -122,7 +123,7 @@ const (
 var tokens = map[string]int64{other: 1, me: 2}
 
 // run is the record's run: of a tick, by an owner, from one time to another.
-func run(t *testing.T, state, tick, sid, started, ended string) zkrec.Run {
+func run(t *testing.T, state history.State, tick, sid, started, ended string) zkrec.Run {
 	t.Helper()
 	return zkrec.Run{
 		Tick: ms(t, tick), RunID: "r1", SID: sid, Token: tokens[sid], Attempt: 1,

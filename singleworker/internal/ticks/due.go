@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -85,10 +86,10 @@ func (v View) due() (plan Plan) {
 func (v View) pass(watermark time.Time, entries []Entry) Plan {
 	plan := Plan{Change: true, Record: v.Record, Entries: entries}
 	plan.Record.Watermark = watermark.UnixMilli()
-	if v.Record.NextAttempt == zkrec.NextRetry {
+	if v.Record.NextAttempt == history.NextRetry {
 		plan.Record.NextAttempt, plan.Record.NextAttemptAt = "", 0
 	}
-	if v.Record.Held.NextAttempt == zkrec.NextRetry {
+	if v.Record.Held.NextAttempt == history.NextRetry {
 		plan.Record.Held = zkrec.Held{}
 	}
 	return plan
@@ -205,9 +206,9 @@ func (v View) formerMissed() Plan {
 		}
 		if former.Schedule != nil && from.Before(until) {
 			if row, ok := row(former.Schedule, from, until); ok {
-				row.State, row.Reason = zkrec.TickMissed, zkrec.ReasonScheduleChanged
+				row.State, row.Reason = history.StateMissed, history.ReasonScheduleChanged
 				if v.absent(time.UnixMilli(row.Last())) {
-					row.State, row.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
+					row.State, row.Reason = history.StateSkipped, history.ReasonAbsent
 				}
 				rows = append(rows, v.recorded(row))
 			}
@@ -253,19 +254,19 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 		reason, notBegun := v.notBegun(t)
 		switch {
 		case v.Paused.Covers(t):
-			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonPaused
+			e.State, e.Reason = history.StateSkipped, history.ReasonPaused
 		case notBegun:
-			e.State, e.Reason = zkrec.TickSkipped, reason
+			e.State, e.Reason = history.StateSkipped, reason
 		case v.overlapped(t):
-			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonOverlap
+			e.State, e.Reason = history.StateSkipped, history.ReasonOverlap
 		case v.absent(t):
-			e.State, e.Reason = zkrec.TickSkipped, zkrec.ReasonAbsent
+			e.State, e.Reason = history.StateSkipped, history.ReasonAbsent
 		case t.Before(v.OwnedSince):
-			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonNoOwner
+			e.State, e.Reason = history.StateMissed, history.ReasonNoOwner
 		case !v.WaitsSince.IsZero() && !t.Before(v.delayedSince()):
-			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonDelayed
+			e.State, e.Reason = history.StateMissed, history.ReasonDelayed
 		default:
-			e.State, e.Reason = zkrec.TickMissed, zkrec.ReasonStalled
+			e.State, e.Reason = history.StateMissed, history.ReasonStalled
 		}
 		rows = append(rows, v.recorded(e))
 	}

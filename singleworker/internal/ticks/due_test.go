@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -108,8 +109,8 @@ func TestDue(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	queue := ticks.Policy{Overlap: job.OverlapQueue}
-	open := func(sid, started string) zkrec.Run { return run(t, zkrec.RunRunning, "10:00", sid, started, "") }
-	ended := func(started, at string) zkrec.Run { return run(t, zkrec.RunOK, "10:00", me, started, at) }
+	open := func(sid, started string) zkrec.Run { return run(t, history.StateRunning, "10:00", sid, started, "") }
+	ended := func(started, at string) zkrec.Run { return run(t, history.StateOK, "10:00", me, started, at) }
 	for _, tt := range []struct {
 		name string
 		situation
@@ -159,7 +160,7 @@ func TestOverlap(t *testing.T) {
 			situation{policy: ticks.Policy{Overlap: job.OverlapQueue, Misfire: job.MisfireSkip}, last: ended("10:02:30", "10:03:30"), busy: "10:01", through: "10:00", now: "10:03:40"},
 			"", "missed(stalled) 10:01; skipped(overlap) 10:02; run 10:03#1; through 10:03",
 		},
-		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, zkrec.RunOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
+		{"the run was another owner's", situation{policy: queue, owned: "10:02:20", last: run(t, history.StateOK, "10:00", other, "10:00", "10:01:30"), through: "10:00", now: "10:02:30"}, "", "missed(no_owner) 10:01; run 10:02#1; through 10:02"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +177,7 @@ func TestPause(t *testing.T) {
 	paused := func(since, until, missed string) zkrec.Pause {
 		return zkrec.Pause{Since: ms(t, since), Until: ms(t, until), Missed: job.MisfirePolicy(missed)}
 	}
-	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
+	open := run(t, history.StateRunning, "10:00", me, "10:00", "")
 	for _, tt := range []struct {
 		name string
 		situation
@@ -248,7 +249,7 @@ func TestFormer(t *testing.T) {
 		{"some were before the former's time", "09:00", "10:05", "10:01:30", zkrec.Run{}, "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"none was, ever", "", "10:05", "10:00:30", zkrec.Run{}, "", "missed(schedule_changed) 10:01 to 10:03, 3; through 10:03:30"},
 		{"claims were ahead of the change", "10:04", "10:05", "09:00", zkrec.Run{}, "", ""},
-		{"a run is in progress", "10:01", "10:10", "09:00", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "r1",
+		{"a run is in progress", "10:01", "10:10", "09:00", run(t, history.StateRunning, "10:01", me, "10:01", ""), "r1",
 			"missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
 		{"then the new one's", "10:03:30", "10:10", "09:00", zkrec.Run{}, "", "run 10:10#1; through 10:10"},
 	} {
@@ -323,10 +324,10 @@ func TestFormerInAPause(t *testing.T) {
 		want   string
 	}{
 		{"nothing runs", zkrec.Run{}, "", "", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
-		{"a run is in progress", run(t, zkrec.RunRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
-		{"a further attempt waits for the end of the pause", run(t, zkrec.RunInterrupted, "10:01", me, "10:01", "10:01:05"), zkrec.NextRerun, "",
+		{"a run is in progress", run(t, history.StateRunning, "10:01", me, "10:01", ""), "", "r1", "missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30"},
+		{"a further attempt waits for the end of the pause", run(t, history.StateInterrupted, "10:01", me, "10:01", "10:01:05"), history.NextRerun, "",
 			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "rerun" at 10:01:05`},
-		{"a retry does not", run(t, zkrec.RunFailed, "10:01", me, "10:01", "10:01:05"), zkrec.NextRetry, "",
+		{"a retry does not", run(t, history.StateFailed, "10:01", me, "10:01", "10:01:05"), history.NextRetry, "",
 			`missed(schedule_changed) 10:02 to 10:03, 2; through 10:03:30; again "" at 00:00`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -371,7 +372,7 @@ func TestCatchingUp(t *testing.T) {
 	for _, tick := range []string{"10:01", "10:02", "10:03"} {
 		plan := wantPlan(t, v, "run "+tick+"#1; through "+tick)
 		v.Record, v.Now = plan.Record, v.Now.Add(time.Second)
-		v.Record = ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunOK, Ended: v.Now}).Record
+		v.Record = ticks.End(v.Job, v.Record, ticks.Outcome{State: history.StateOK, Ended: v.Now}).Record
 	}
 	wantPlan(t, v, "")
 	v.Now = at(t, "10:04")
@@ -418,7 +419,7 @@ func TestEverywhereAbsent(t *testing.T) {
 	for _, misfire := range []job.MisfirePolicy{job.MisfireOnce, job.MisfireAll, job.MisfireSkip} {
 		s := situation{through: "09:20", now: "09:30:30", policy: ticks.Policy{Misfire: misfire, Everywhere: true}, owned: "09:30:30"}
 		plan := ticks.Next(s.view(t))
-		if plan.Opens || len(plan.Entries) != 1 || plan.Entries[0].State != zkrec.TickSkipped || plan.Entries[0].Reason != zkrec.ReasonAbsent ||
+		if plan.Opens || len(plan.Entries) != 1 || plan.Entries[0].State != history.StateSkipped || plan.Entries[0].Reason != history.ReasonAbsent ||
 			plan.Entries[0].Ticks() != 10 || plan.Record.Watermark != ms(t, "09:30") {
 			t.Errorf("%s: %+v", misfire, plan)
 		}

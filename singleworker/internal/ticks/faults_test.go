@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -178,7 +179,7 @@ func (w *world) stop() {
 	if h := w.owner.active; h != nil && !h.ended && !h.dies {
 		h.endsAt, h.writesAt = w.now, w.now
 		if w.percent(70) {
-			h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "its instance stopped"}
+			h.outcome = ticks.Outcome{State: history.StateInterrupted, Error: "its instance stopped"}
 		}
 		w.progress()
 	}
@@ -205,7 +206,7 @@ func (w *world) regain() {
 	w.adopt(before.sid)
 	w.owner.active = before.active
 	if h := before.active; h != nil && !h.ended && !h.dies {
-		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "its lease was lost"}
+		h.outcome = ticks.Outcome{State: history.StateInterrupted, Error: "its lease was lost"}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -43,7 +44,7 @@ func (g *Gate) add(r zkrec.Run, written int64) {
 	if r.RunID == "" || r.Manual != "" {
 		return
 	}
-	f := fate{tick: r.Tick, begun: r.Passed != 0, refused: r.State == zkrec.RunRefused, at: r.Ended}
+	f := fate{tick: r.Tick, begun: r.Passed != 0, refused: r.State == history.StateRefused, at: r.Ended}
 	if f.begun {
 		f.at = max(r.Passed, written)
 	}
@@ -136,18 +137,18 @@ func Waiting(job Job, r Record, t time.Time) time.Time {
 
 // notBegun is why a tick is not run that the first shard has not let begin; ok is false if that is
 // not why.
-func (v View) notBegun(t time.Time) (reason string, ok bool) {
+func (v View) notBegun(t time.Time) (reason history.Reason, ok bool) {
 	if v.mayBegin(t) {
 		return "", false
 	}
 	f, known := v.Gate.of(t.UnixMilli())
 	switch {
 	case f.refused:
-		return zkrec.ReasonRefused, true
+		return history.ReasonRefused, true
 	case !known && (len(v.Gate.fates) == 0 || t.UnixMilli() < v.Gate.fates[0].tick):
 		return "", false // it may have begun: the history does not go back that far
 	}
-	return zkrec.ReasonNotBegun, true
+	return history.ReasonNotBegun, true
 }
 
 // Pass is the change that records that BeforeTick has returned nil for the tick of the run that r

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -20,7 +21,7 @@ type first struct {
 
 // began is a run of the first shard for which BeforeTick has returned nil at a time; "": it has
 // not.
-func began(t *testing.T, state, tick, passed, ended string) zkrec.Run {
+func began(t *testing.T, state history.State, tick, passed, ended string) zkrec.Run {
 	t.Helper()
 	r := run(t, state, tick, other, tick, ended)
 	r.Passed = ms(t, passed)
@@ -52,12 +53,12 @@ func (f first) gate(t *testing.T) *ticks.Gate {
 func TestGate(t *testing.T) {
 	t.Parallel()
 	skip, all, queue := ticks.Policy{Misfire: job.MisfireSkip}, ticks.Policy{Misfire: job.MisfireAll}, ticks.Policy{Overlap: job.OverlapQueue}
-	ran := func(tick, passed string) zkrec.Run { return began(t, zkrec.RunOK, tick, passed, passed) }
-	prepares := func(tick string) zkrec.Run { return began(t, zkrec.RunRunning, tick, "", "") }
-	begun := func(tick, passed string) zkrec.Run { return began(t, zkrec.RunRunning, tick, passed, "") }
-	refused := func(tick string) zkrec.Run { return began(t, zkrec.RunRefused, tick, "", tick) }
-	failed := func(tick string) zkrec.Run { return began(t, zkrec.RunFailed, tick, "", tick) }
-	manual := began(t, zkrec.RunRunning, "10:00:30", "", "")
+	ran := func(tick, passed string) zkrec.Run { return began(t, history.StateOK, tick, passed, passed) }
+	prepares := func(tick string) zkrec.Run { return began(t, history.StateRunning, tick, "", "") }
+	begun := func(tick, passed string) zkrec.Run { return began(t, history.StateRunning, tick, passed, "") }
+	refused := func(tick string) zkrec.Run { return began(t, history.StateRefused, tick, "", tick) }
+	failed := func(tick string) zkrec.Run { return began(t, history.StateFailed, tick, "", tick) }
+	manual := began(t, history.StateRunning, "10:00:30", "", "")
 	manual.Manual = "m"
 	for _, tt := range []struct {
 		name string
@@ -68,14 +69,14 @@ func TestGate(t *testing.T) {
 		{"nothing is known", situation{through: "10:00", now: "10:01"}, nil, ""},
 		{"the first shard has not claimed it", situation{through: "10:00", now: "10:01"}, &first{through: "10:00"}, ""},
 		{"BeforeTick is in progress", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{prepares("10:01")}}, ""},
-		{"it is to be called again", situation{through: "10:00", now: "10:01:10"}, &first{through: "10:01", again: zkrec.NextRetry, runs: []zkrec.Run{failed("10:01")}}, ""},
+		{"it is to be called again", situation{through: "10:00", now: "10:01:10"}, &first{through: "10:01", again: history.NextRetry, runs: []zkrec.Run{failed("10:01")}}, ""},
 		{"it has returned nil", situation{through: "10:00", now: "10:01:10"}, &first{through: "10:01", runs: []zkrec.Run{begun("10:01", "10:01:10")}}, "run 10:01#1; through 10:01"},
-		{"and the first shard is to be repeated", situation{through: "10:00", now: "10:01:10"}, &first{through: "10:01", again: zkrec.NextRetry, runs: []zkrec.Run{began(t, zkrec.RunFailed, "10:01", "10:01:10", "10:01:10")}}, "run 10:01#1; through 10:01"},
+		{"and the first shard is to be repeated", situation{through: "10:00", now: "10:01:10"}, &first{through: "10:01", again: history.NextRetry, runs: []zkrec.Run{began(t, history.StateFailed, "10:01", "10:01:10", "10:01:10")}}, "run 10:01#1; through 10:01"},
 		{"and the next one is being prepared", situation{through: "10:00", now: "10:02"}, &first{through: "10:02", runs: []zkrec.Run{ran("10:01", "10:02"), prepares("10:02")}}, "run 10:01#1; through 10:01"},
 		{"refused", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{refused("10:01")}}, "skipped(refused) 10:01; through 10:01"},
 		{"failed for good", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{failed("10:01")}}, "skipped(not_begun) 10:01; through 10:01"},
 		{"failed, and then not", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{failed("10:01"), begun("10:01", "10:01")}}, "run 10:01#1; through 10:01"},
-		{"run by the first shard, which was interrupted, and again", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunInterrupted, "10:01", "10:01", "10:01"), prepares("10:01")}}, "run 10:01#1; through 10:01"},
+		{"run by the first shard, which was interrupted, and again", situation{through: "10:00", now: "10:01"}, &first{through: "10:01", runs: []zkrec.Run{began(t, history.StateInterrupted, "10:01", "10:01", "10:01"), prepares("10:01")}}, "run 10:01#1; through 10:01"},
 		{"skipped by the first shard", situation{through: "10:00", now: "10:02"}, &first{through: "10:02", runs: []zkrec.Run{ran("10:00", "10:00")}}, "skipped(not_begun) 10:01 to 10:02, 2; through 10:02"},
 		{"of several the latest that has begun", situation{through: "10:00", now: "10:05"}, &first{through: "10:05", runs: []zkrec.Run{ran("10:01", "10:01"), refused("10:02"), ran("10:03", "10:03"), refused("10:04"), failed("10:05")}},
 			"missed(stalled) 10:01; skipped(refused) 10:02; run 10:03#1; through 10:03"},
@@ -91,11 +92,11 @@ func TestGate(t *testing.T) {
 		{"nor older than its grace", situation{policy: ticks.Policy{MisfireGrace: minute / 2}, through: "10:00", now: "10:01:40"}, &first{through: "10:01", runs: []zkrec.Run{begun("10:01", "10:01:39")}}, "run 10:01#1; through 10:01"},
 		{"our clock is behind", situation{through: "10:00", now: "10:00:59"}, &first{through: "10:01", runs: []zkrec.Run{begun("10:01", "10:01:09")}}, ""},
 
-		{"it begins during a run", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:10")}}, "skipped(overlap) 10:01; through 10:01"},
-		{"it begins when the run has ended", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:50"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:50")}}, "run 10:01#1; through 10:01"},
-		{"one during the run, one after it", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:02:30"), through: "10:00", now: "10:02:50"}, &first{through: "10:02", runs: []zkrec.Run{ran("10:00", "10:00"), ran("10:01", "10:01:10"), begun("10:02", "10:02:50")}}, "skipped(overlap) 10:01; through 10:01"},
-		{"refused during a run", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), refused("10:01")}}, "skipped(refused) 10:01; through 10:01"},
-		{"queued", situation{policy: queue, last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:10")}}, "run 10:01#1; through 10:01"},
+		{"it begins during a run", situation{last: run(t, history.StateOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:10")}}, "skipped(overlap) 10:01; through 10:01"},
+		{"it begins when the run has ended", situation{last: run(t, history.StateOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:50"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:50")}}, "run 10:01#1; through 10:01"},
+		{"one during the run, one after it", situation{last: run(t, history.StateOK, "10:00", me, "10:00", "10:02:30"), through: "10:00", now: "10:02:50"}, &first{through: "10:02", runs: []zkrec.Run{ran("10:00", "10:00"), ran("10:01", "10:01:10"), begun("10:02", "10:02:50")}}, "skipped(overlap) 10:01; through 10:01"},
+		{"refused during a run", situation{last: run(t, history.StateOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), refused("10:01")}}, "skipped(refused) 10:01; through 10:01"},
+		{"queued", situation{policy: queue, last: run(t, history.StateOK, "10:00", me, "10:00", "10:01:30"), through: "10:00", now: "10:01:31"}, &first{through: "10:01", runs: []zkrec.Run{ran("10:00", "10:00"), begun("10:01", "10:01:10")}}, "run 10:01#1; through 10:01"},
 		{"paused", situation{pause: zkrec.Pause{Since: ms(t, "10:00:30"), Until: ms(t, "10:02:30")}, through: "10:00", now: "10:03"}, &first{through: "10:03", runs: []zkrec.Run{ran("10:00", "10:00"), ran("10:03", "10:03")}},
 			"skipped(paused) 10:01 to 10:02, 2; run 10:03#1; through 10:03"},
 	} {
@@ -134,12 +135,12 @@ func TestGateIsOfOtherShards(t *testing.T) {
 // has none.
 func TestPassed(t *testing.T) {
 	t.Parallel()
-	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}.view(t)
+	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}.view(t)
 	passed := ticks.Pass(v.Record, at(t, "10:00:10"))
 	if !passed.Change || passed.Record.Passed != ms(t, "10:00:10") || passed.Record.RunID != v.Record.RunID || len(passed.Entries) > 0 {
 		t.Fatalf("Pass = %+v", passed)
 	}
-	end := ticks.End(v.Job, passed.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: at(t, "10:00:15")})
+	end := ticks.End(v.Job, passed.Record, ticks.Outcome{State: history.StateFailed, Ended: at(t, "10:00:15")})
 	if end.Record.Passed != passed.Record.Passed || end.Entries[0].Passed != passed.Record.Passed {
 		t.Errorf("End = %+v", end)
 	}
@@ -151,8 +152,8 @@ func TestPassed(t *testing.T) {
 	if again := ticks.Next(v); !again.Opens || again.Record.Passed != passed.Record.Passed || again.Entries[0].Passed != passed.Record.Passed {
 		t.Errorf("after an interruption: %+v", again)
 	}
-	refused := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunRefused, Ended: at(t, "10:00:15")})
-	if refused.Record.NextAttempt != "" || refused.Record.State != zkrec.RunRefused {
+	refused := ticks.End(v.Job, v.Record, ticks.Outcome{State: history.StateRefused, Ended: at(t, "10:00:15")})
+	if refused.Record.NextAttempt != "" || refused.Record.State != history.StateRefused {
 		t.Errorf("a refused run: %+v", refused)
 	}
 }
@@ -169,11 +170,11 @@ func TestWaitingIsNotOverdue(t *testing.T) {
 		gate               first
 		since, late, waits string
 	}{
-		{"it waits", first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "", "")}}, "", "", "10:01"},
-		{"it may run", first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "10:09:30", "")}}, "10:09:30", "", "10:02"},
-		{"it could have run long ago", first{through: "10:10", runs: []zkrec.Run{began(t, zkrec.RunOK, "10:01", "10:08:30", "10:08:40")}}, "10:08:30", "10:01", ""},
-		{"it is refused", first{through: "10:10", runs: []zkrec.Run{began(t, zkrec.RunRefused, "10:01", "", "10:09:30")}}, "", "", ""},
-		{"it was refused long ago", first{through: "10:10", runs: []zkrec.Run{began(t, zkrec.RunRefused, "10:01", "", "10:08:30")}}, "", "10:01", ""},
+		{"it waits", first{through: "10:01", runs: []zkrec.Run{began(t, history.StateRunning, "10:01", "", "")}}, "", "", "10:01"},
+		{"it may run", first{through: "10:01", runs: []zkrec.Run{began(t, history.StateRunning, "10:01", "10:09:30", "")}}, "10:09:30", "", "10:02"},
+		{"it could have run long ago", first{through: "10:10", runs: []zkrec.Run{began(t, history.StateOK, "10:01", "10:08:30", "10:08:40")}}, "10:08:30", "10:01", ""},
+		{"it is refused", first{through: "10:10", runs: []zkrec.Run{began(t, history.StateRefused, "10:01", "", "10:09:30")}}, "", "", ""},
+		{"it was refused long ago", first{through: "10:10", runs: []zkrec.Run{began(t, history.StateRefused, "10:01", "", "10:08:30")}}, "", "10:01", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -196,9 +197,9 @@ func TestGateSeenSince(t *testing.T) {
 	t.Parallel()
 	v := situation{policy: ticks.Policy{Misfire: job.MisfireSkip}, through: "10:00", now: "10:01:40"}.view(t)
 	v.Gated = true
-	prepares := first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "", "")}}.gate(t)
-	begun := first{through: "10:01", runs: []zkrec.Run{began(t, zkrec.RunRunning, "10:01", "10:01:10", "")}}.gate(t)
-	ended := first{through: "10:02", runs: []zkrec.Run{began(t, zkrec.RunOK, "10:01", "10:01:10", "10:01:50"), began(t, zkrec.RunRefused, "10:02", "", "10:02")}}.gate(t)
+	prepares := first{through: "10:01", runs: []zkrec.Run{began(t, history.StateRunning, "10:01", "", "")}}.gate(t)
+	begun := first{through: "10:01", runs: []zkrec.Run{began(t, history.StateRunning, "10:01", "10:01:10", "")}}.gate(t)
+	ended := first{through: "10:02", runs: []zkrec.Run{began(t, history.StateOK, "10:01", "10:01:10", "10:01:50"), began(t, history.StateRefused, "10:02", "", "10:02")}}.gate(t)
 	decide := func(gate *ticks.Gate, now, want string) {
 		t.Helper()
 		v.Job, v.Now = v.Of("rows[1]", gate), at(t, now)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -14,9 +15,9 @@ import (
 // beside the manual run.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	const rerun, retry = zkrec.NextRerun, zkrec.NextRetry
-	runs := manual(run(t, zkrec.RunRunning, "10:00:10", other, "10:00:20", ""), "ask")
-	done := manual(run(t, zkrec.RunOK, "10:00:10", me, "10:00:20", "10:00:25"), "ask")
+	const rerun, retry = history.NextRerun, history.NextRetry
+	runs := manual(run(t, history.StateRunning, "10:00:10", other, "10:00:20", ""), "ask")
+	done := manual(run(t, history.StateOK, "10:00:10", me, "10:00:20", "10:00:25"), "ask")
 	paused, over := zkrec.Pause{Since: ms(t, "10:00:02")}, zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:30")}
 	grace := ticks.Policy{MisfireGrace: minute / 2}
 	for _, tt := range []struct {
@@ -46,7 +47,7 @@ func TestHeld(t *testing.T) {
 			t.Parallel()
 			v := situation{policy: tt.policy, pause: tt.pause, last: tt.last, through: "10:00", now: tt.now}.view(t)
 			v.Requests = requests(tt.requests)
-			v.Record.Held = zkrec.Held{Run: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:00:01"), NextAttempt: tt.held, NextAttemptAt: ms(t, "10:00:05")}
+			v.Record.Held = zkrec.Held{Run: run(t, history.StateInterrupted, "10:00", other, "10:00", "10:00:01"), NextAttempt: tt.held, NextAttemptAt: ms(t, "10:00:05")}
 			to := v.Job
 			to.To = at(t, "10:00")
 			if ticks.Settled(to, v.Record) {
@@ -68,9 +69,9 @@ func TestHeld(t *testing.T) {
 // looks for.
 func TestHeldIsUnclaimed(t *testing.T) {
 	t.Parallel()
-	failed := run(t, zkrec.RunFailed, "10:00", other, "10:00", "10:00:01")
-	r := ticks.Record{Watermark: ms(t, "10:00"), Run: manual(run(t, zkrec.RunOK, "10:00:10", me, "10:00:20", "10:00:25"), "ask")}
-	r.Held = zkrec.Held{Run: failed, NextAttempt: zkrec.NextRetry, NextAttemptAt: ms(t, "10:00:35")}
+	failed := run(t, history.StateFailed, "10:00", other, "10:00", "10:00:01")
+	r := ticks.Record{Watermark: ms(t, "10:00"), Run: manual(run(t, history.StateOK, "10:00:10", me, "10:00:20", "10:00:25"), "ask")}
+	r.Held = zkrec.Held{Run: failed, NextAttempt: history.NextRetry, NextAttemptAt: ms(t, "10:00:35")}
 	for _, tt := range []struct{ now, since, next string }{
 		{"10:00:30", "", "10:00:35"},
 		{"10:00:36", "10:00:35", "10:01"},
@@ -84,7 +85,7 @@ func TestHeldIsUnclaimed(t *testing.T) {
 // repeated under the schedule that the job has now, by no clock.
 func TestAlwaysThatIsTimedNow(t *testing.T) {
 	t.Parallel()
-	open := run(t, zkrec.RunRunning, "09:59:30", other, "09:59:30", "")
+	open := run(t, history.StateRunning, "09:59:30", other, "09:59:30", "")
 	open.Always = true
 	for _, since := range []string{"09:59", "10:00"} {
 		v := situation{last: open, through: "09:59:30", now: "10:00:20"}.view(t)
@@ -111,7 +112,7 @@ func TestMutantsOfHeld(t *testing.T) {
 			p.Record.Held = zkrec.Held{}
 		}}},
 		{"what a pause holds is not repeated", mutant{unjudged: true, plan: func(v ticks.View, p *ticks.Plan) {
-			if p.Opens && v.Record.Held.NextAttempt == zkrec.NextRerun && p.Record.Manual == "" {
+			if p.Opens && v.Record.Held.NextAttempt == history.NextRerun && p.Record.Manual == "" {
 				*p = ticks.Plan{Change: true, Record: v.Record}
 				p.Record.Held = zkrec.Held{}
 			}
@@ -128,7 +129,7 @@ func TestMutantsOfHeld(t *testing.T) {
 // history with its run, and what is of the slot stays.
 func TestUnknownFieldsGoWithTheirRun(t *testing.T) {
 	t.Parallel()
-	v := situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}.view(t)
+	v := situation{last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}.view(t)
 	newer := strings.Replace(string(v.Record.Encode()), "{", `{"mood":"bad","slot_load":3,`, 1)
 	var err error
 	if v.Record, err = zkrec.ParseTick([]byte(newer), time.Time{}); err != nil {
@@ -140,7 +141,7 @@ func TestUnknownFieldsGoWithTheirRun(t *testing.T) {
 			t.Errorf("%s: %s", what, data)
 		}
 	}
-	ended := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunOK, Ended: at(t, "10:00:20")})
+	ended := ticks.End(v.Job, v.Record, ticks.Outcome{State: history.StateOK, Ended: at(t, "10:00:20")})
 	has("the result", ended.Record.Encode(), true)
 	if page := string((zkrec.Log{}).Add(zkrec.MinHistory, 0, ended.Entries...).Encode(0)); !strings.Contains(page, `"mood":"bad"`) || strings.Contains(page, "slot_load") {
 		t.Errorf("the history: %s", page)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -61,9 +62,9 @@ func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual tim
 }
 
 // durations are those of the runs in a history that nothing interrupted, in order.
-func durations(history []Entry) (took []time.Duration) {
-	for _, e := range history {
-		ended := e.State == zkrec.RunOK || e.State == zkrec.RunFailed || e.State == zkrec.RunTimedOut
+func durations(entries []Entry) (took []time.Duration) {
+	for _, e := range entries {
+		ended := e.State == history.StateOK || e.State == history.StateFailed || e.State == history.StateTimedOut
 		if ended && e.Ended >= e.Started {
 			took = append(took, time.Duration(e.Ended-e.Started)*time.Millisecond)
 		}

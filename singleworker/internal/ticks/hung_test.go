@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -41,11 +42,11 @@ func TestHangsFrom(t *testing.T) {
 				j.Paused = &zkrec.Pause{Since: midnight.Add(c.pausedFrom).UnixMilli()}
 			}
 			began := midnight.Add(time.Second)
-			entries := []Entry{{Run: zkrec.Run{State: zkrec.RunInterrupted, Started: 1, Ended: 2}}, {Run: zkrec.Run{State: zkrec.TickMissed}}}
+			entries := []Entry{{Run: zkrec.Run{State: history.StateInterrupted, Started: 1, Ended: 2}}, {Run: zkrec.Run{State: history.StateMissed}}}
 			for _, s := range c.before {
 				ended := began.Add(-time.Hour)
 				entries = append(entries, Entry{Run: zkrec.Run{
-					State: zkrec.RunOK, Started: ended.Add(-time.Duration(s) * time.Second).UnixMilli(), Ended: ended.UnixMilli(),
+					State: history.StateOK, Started: ended.Add(-time.Duration(s) * time.Second).UnixMilli(), Ended: ended.UnixMilli(),
 				}})
 			}
 			from, _ := HangsFrom(j, zkrec.Run{Tick: midnight.UnixMilli(), Started: began.UnixMilli()}, entries)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -47,7 +48,7 @@ func TestMutants(t *testing.T) {
 			p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), isRow)
 		}}},
 		{"a row ends a tick early", "(2) nothing is known", mutant{unjudged: true, plan: onRows(func(v ticks.View, _ *ticks.Plan, row *ticks.Entry) {
-			if row.Count > 2 && row.Count < zkrec.MaxCount && row.Reason != zkrec.ReasonScheduleChanged {
+			if row.Count > 2 && row.Count < zkrec.MaxCount && row.Reason != history.ReasonScheduleChanged {
 				row.Count--
 				row.To = v.Schedule.Prev(time.UnixMilli(row.To)).UnixMilli()
 			}
@@ -63,7 +64,7 @@ func TestMutants(t *testing.T) {
 			}
 		})}},
 		{"a tick is claimed twice", "(2)", mutant{unjudged: true, plan: func(v ticks.View, p *ticks.Plan) {
-			if newTick(p) && v.Record.State == zkrec.RunOK && v.Record.Manual == "" {
+			if newTick(p) && v.Record.State == history.StateOK && v.Record.Manual == "" {
 				p.Record.Tick = v.Record.Tick
 			}
 		}}},
@@ -99,7 +100,7 @@ func TestMutants(t *testing.T) {
 		{"a result is not recorded", "(5)", mutant{end: func(p *ticks.Plan) { p.Entries = nil }}},
 		{"a failure is recorded as a success", "(7)", mutant{end: func(p *ticks.Plan) {
 			p.Entries = slices.Clone(p.Entries)
-			p.Entries[0].State = zkrec.RunOK
+			p.Entries[0].State = history.StateOK
 		}}},
 		{"it never settles", "(8)", mutant{unjudged: true, plan: func(v ticks.View, p *ticks.Plan) {
 			if !p.Change {
@@ -140,8 +141,8 @@ func TestMutants(t *testing.T) {
 			}
 		}}},
 		{"results are never final", "(6)", mutant{end: func(p *ticks.Plan) {
-			if p.Record.State == zkrec.RunInterrupted {
-				p.Record.NextAttempt, p.Record.NextAttemptAt = zkrec.NextRerun, p.Record.Ended
+			if p.Record.State == history.StateInterrupted {
+				p.Record.NextAttempt, p.Record.NextAttemptAt = history.NextRerun, p.Record.Ended
 			}
 		}}},
 	} {

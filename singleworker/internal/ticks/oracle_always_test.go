@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -63,7 +64,7 @@ func (c *checker) judgeFollowing(of ticks.Job, p ticks.Plan) {
 
 // judgeLostAlways is about a run whose owner is gone: it is recorded, and the next one follows it.
 func (c *checker) judgeLostAlways(v ticks.View, p ticks.Plan) {
-	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != zkrec.RunInterrupted || p.Opens ||
+	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != history.StateInterrupted || p.Opens ||
 		p.Record.Ended != v.Now.UnixMilli() {
 		c.w.failf("(6) the run is interrupted; the plan: %s", say(v.Record, p))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -44,7 +45,7 @@ func during(v ticks.View, tick int64) bool {
 	if r.SID != v.SID || r.Token != v.Token && r.RunID != v.Active || tick <= busy(r) {
 		return false
 	}
-	return r.State == zkrec.RunRunning || tick <= r.Ended
+	return r.State == history.StateRunning || tick <= r.Ended
 }
 
 // ask is what is wanted of the nth last tick.
@@ -100,16 +101,16 @@ func wants(v ticks.View, due []int64) []want {
 }
 
 // reason is why a tick is not run.
-func reason(v ticks.View, tick int64) (state, reason string) {
+func reason(v ticks.View, tick int64) (state history.State, reason history.Reason) {
 	switch {
 	case within(v.Paused, tick):
-		return zkrec.TickSkipped, zkrec.ReasonPaused
+		return history.StateSkipped, history.ReasonPaused
 	case during(v, tick):
-		return zkrec.TickSkipped, zkrec.ReasonOverlap
+		return history.StateSkipped, history.ReasonOverlap
 	case time.UnixMilli(tick).Before(v.OwnedSince):
-		return zkrec.TickMissed, zkrec.ReasonNoOwner
+		return history.StateMissed, history.ReasonNoOwner
 	}
-	return zkrec.TickMissed, zkrec.ReasonStalled
+	return history.StateMissed, history.ReasonStalled
 }
 
 // judge verifies that a plan is what the policies want.
@@ -211,12 +212,12 @@ func (c *checker) mayRerun(r zkrec.Run, f *fate, interrupted int, now int64) boo
 func (c *checker) judgeLost(v ticks.View, p ticks.Plan) {
 	rerun := c.mayRerun(v.Record.Run, c.open, c.open.interrupted+1, v.Now.UnixMilli())
 	waits := rerun && v.Record.Manual == "" && within(v.Paused, v.Now.UnixMilli())
-	state := zkrec.RunLost
+	state := history.StateLost
 	if rerun {
-		state = zkrec.RunInterrupted
+		state = history.StateInterrupted
 	}
 	if len(p.Entries) != 1 || p.Entries[0].RunID != v.Record.RunID || p.Entries[0].State != state ||
-		p.Opens != (rerun && !waits) || waits != (p.Record.NextAttempt == zkrec.NextRerun) {
+		p.Opens != (rerun && !waits) || waits != (p.Record.NextAttempt == history.NextRerun) {
 		c.w.failf("(6) the run is %s, made again: %v, after a pause: %v; the plan: %s", state, rerun, waits, say(v.Record, p))
 	}
 	c.sameTick(v, v.Record.Run, p)
@@ -239,7 +240,7 @@ func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
 	due, former := c.pending(v)
 	now := v.Now.UnixMilli()
 	switch waiting := now >= r.Ended && now < r.NextAttemptAt; {
-	case r.NextAttempt == zkrec.NextRerun:
+	case r.NextAttempt == history.NextRerun:
 		if rerun := c.mayRerun(r.Run, f, f.interrupted, now); rerun != p.Opens || !p.Change || len(p.Entries) > 0 {
 			c.w.failf("(6) rerun: %v; the plan: %s", rerun, say(v.Record, p))
 		}
@@ -311,12 +312,12 @@ func (c *checker) judgeFormer(v ticks.View, p ticks.Plan) {
 		return
 	}
 	wrong := func(e ticks.Entry) bool {
-		return e.State != zkrec.TickMissed || e.Reason != zkrec.ReasonScheduleChanged
+		return e.State != history.StateMissed || e.Reason != history.ReasonScheduleChanged
 	}
 	if p.Opens || len(p.Entries) == 0 || p.Record.Watermark != through || slices.ContainsFunc(p.Entries, wrong) {
 		c.w.failf("(6) %d due of the former schedule; the plan: %s", len(former), say(v.Record, p))
 	}
-	if rerun := v.Record.Again().NextAttempt == zkrec.NextRerun; rerun != (p.Record.Again().NextAttempt != "") {
+	if rerun := v.Record.Again().NextAttempt == history.NextRerun; rerun != (p.Record.Again().NextAttempt != "") {
 		c.w.failf("(6) a rerun waits: %v; the plan: %s", rerun, say(v.Record, p))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -87,7 +88,7 @@ func TestOverdueOfAnOwnerWithOtherTicks(t *testing.T) {
 	} {
 		v := situation{schedule: tt.schedule, now: tt.now, policy: ticks.Policy{AlarmAfter: 30 * time.Second}}.view(t)
 		v.Since = at(t, "09:00")
-		record := ticks.Record{Watermark: ms(t, "10:00"), Run: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05")}
+		record := ticks.Record{Watermark: ms(t, "10:00"), Run: run(t, history.StateOK, "10:00", me, "10:00", "10:00:05")}
 		if tick, again := ticks.Overdue(v.Job, record, false, v.Now); !same(tick, ms(t, tt.tick)) || !same(again, ms(t, tt.again)) {
 			t.Errorf("%s at %s: %v, look again %v, want %q, %q", tt.schedule, tt.now, tick, again, tt.tick, tt.again)
 		}

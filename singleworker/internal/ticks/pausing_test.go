@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -123,7 +124,7 @@ func (w pausing) After(m simkit.Move) pausing {
 		plan := ticks.Next(w.view())
 		w.write, w.on = &plan, w.version
 	case pausingFinish:
-		plan := ticks.End(w.view().Job, w.record, ticks.Outcome{State: ticks.OK, Ended: time.Unix(w.now, 0)})
+		plan := ticks.End(w.view().Job, w.record, ticks.Outcome{State: history.StateOK, Ended: time.Unix(w.now, 0)})
 		w.active = ""
 		w.commit(plan)
 	case pausingArrive:
@@ -196,8 +197,8 @@ func (w *pausing) commit(plan ticks.Plan) {
 func (w *pausing) judgeRepetition(plan ticks.Plan) {
 	for _, e := range plan.Entries {
 		switch again := w.spec.Job.Interrupted == job.InterruptedRerun; {
-		case e.Manual != "" || e.State != zkrec.RunInterrupted && e.State != zkrec.RunLost:
-		case again != (e.State == zkrec.RunInterrupted):
+		case e.Manual != "" || e.State != history.StateInterrupted && e.State != history.StateLost:
+		case again != (e.State == history.StateInterrupted):
 			w.failf("(4) the run of %d is %s", e.Tick, e.State)
 		case again:
 			w.owed = e.Tick
@@ -207,7 +208,7 @@ func (w *pausing) judgeRepetition(plan ticks.Plan) {
 	switch again := r.Again(); {
 	case plan.Opens && r.Manual == "" && r.Tick == w.owed:
 		w.owed = 0
-	case w.owed == 0, again.NextAttempt == zkrec.NextRerun && again.Manual == "" && again.Tick == w.owed, r.Held.Tick == w.owed:
+	case w.owed == 0, again.NextAttempt == history.NextRerun && again.Manual == "" && again.Tick == w.owed, r.Held.Tick == w.owed:
 	default:
 		w.failf("(4) tick %d was interrupted, and is not repeated", w.owed)
 	}
@@ -235,7 +236,7 @@ func (w pausing) Key(to []byte) []byte {
 		at(r.Ended)
 		n(int64(r.Attempt))
 		n(min(w.token-r.Token, 4))
-		to = append(to, r.State+r.Manual+"."...)
+		to = append(to, string(r.State)+r.Manual+"."...)
 	}
 	record := func(r ticks.Record) {
 		at(r.Watermark)

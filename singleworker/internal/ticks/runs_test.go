@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -27,7 +28,7 @@ func manual(r zkrec.Run, id string) zkrec.Run {
 // TestAbandoned: the record has an open run that is not in progress here.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
-	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
+	open := run(t, history.StateRunning, "10:00", other, "10:00", "")
 	skip := ticks.Policy{Interrupted: job.InterruptedSkip}
 	paused := zkrec.Pause{Since: ms(t, "10:00:30")}
 	for _, tt := range []struct {
@@ -88,9 +89,9 @@ func requests(ids string) (all []ticks.Request) {
 // TestAgain: the last run, of 10:00, is to be repeated.
 func TestAgain(t *testing.T) {
 	t.Parallel()
-	failed := run(t, zkrec.RunFailed, "10:00", other, "10:00", "10:00:05")
-	long := run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:02:05") // under a schedule without those ticks
-	interrupted := run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:00:05")
+	failed := run(t, history.StateFailed, "10:00", other, "10:00", "10:00:05")
+	long := run(t, history.StateFailed, "10:00", me, "10:00", "10:02:05") // under a schedule without those ticks
+	interrupted := run(t, history.StateInterrupted, "10:00", other, "10:00", "10:00:05")
 	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
 	grace := ticks.Policy{MisfireGrace: minute / 2}
 	for _, tt := range []struct {
@@ -131,13 +132,13 @@ func TestAgain(t *testing.T) {
 			t.Parallel()
 			v := situation{policy: tt.policy, pause: tt.pause, last: tt.last, through: "10:00", now: tt.now}.view(t)
 			v.Requests = requests(tt.requests)
-			v.Record.NextAttempt, v.Record.NextAttemptAt = zkrec.NextRetry, ms(t, tt.againAt)
-			if tt.last.State == zkrec.RunInterrupted {
-				v.Record.NextAttempt = zkrec.NextRerun
+			v.Record.NextAttempt, v.Record.NextAttemptAt = history.NextRetry, ms(t, tt.againAt)
+			if tt.last.State == history.StateInterrupted {
+				v.Record.NextAttempt = history.NextRerun
 			}
 			plan := wantPlan(t, v, tt.want)
 			wantFailures := tt.last.Failures
-			if tt.last.State == zkrec.RunFailed {
+			if tt.last.State == history.StateFailed {
 				wantFailures++
 			}
 			if plan.Opens && plan.Record.Attempt > 1 && plan.Record.Failures != wantFailures {
@@ -151,7 +152,7 @@ func TestAgain(t *testing.T) {
 // be done.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	ended := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:05")
+	ended := run(t, history.StateOK, "10:00", me, "10:00", "10:01:05")
 	queue, all := ticks.Policy{Overlap: job.OverlapQueue}, ticks.Policy{Misfire: job.MisfireAll}
 	for _, tt := range []struct {
 		name string
@@ -160,14 +161,14 @@ func TestRequests(t *testing.T) {
 		want   string
 	}{
 		{"nothing is due", situation{through: "10:00", now: "10:00:20"}, "", "run ask#1"},
-		{"a run is in progress", situation{last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
+		{"a run is in progress", situation{last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:20"}, "r1", ""},
 		{"a tick is due", situation{through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
 		{"ticks are recorded first", situation{policy: ticks.Policy{Misfire: "skip"}, through: "10:00", now: "10:01:30"}, "", "missed(stalled) 10:01; through 10:01"},
 		{"in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "09:59", now: "10:05"}, "", "run ask#1"},
 		{"a tick was queued during a tick's run", situation{policy: queue, last: ended, through: "10:00", now: "10:01:05"}, "", "run ask#1"},
 		{"a tick was queued during a manual run", situation{policy: queue, last: manual(ended, "before"), through: "10:00", now: "10:01:05"}, "", "run 10:01#1; through 10:01"},
-		{"more missed ticks are to be run", situation{policy: all, last: run(t, zkrec.RunOK, "09:31", me, "10:00", "10:00:05"), through: "09:31", now: "10:00:05"}, "", "run ask#1"},
-		{"a tick came after a tick's run", situation{last: run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05"), through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
+		{"more missed ticks are to be run", situation{policy: all, last: run(t, history.StateOK, "09:31", me, "10:00", "10:00:05"), through: "09:31", now: "10:00:05"}, "", "run ask#1"},
+		{"a tick came after a tick's run", situation{last: run(t, history.StateOK, "10:00", me, "10:00", "10:00:05"), through: "10:00", now: "10:01"}, "", "run 10:01#1; through 10:01"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +187,7 @@ func TestRequests(t *testing.T) {
 func TestBusySince(t *testing.T) {
 	t.Parallel()
 	queue := ticks.Policy{Overlap: job.OverlapQueue}
-	ended := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:02:30")
+	ended := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:02:30")
 	for _, tt := range []struct {
 		name string
 		situation
@@ -195,17 +196,17 @@ func TestBusySince(t *testing.T) {
 	}{
 		{"a manual run", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "ask", "10:00"},
 		{"a manual run, and nothing waits", situation{policy: queue, last: ended, through: "10:02", now: "10:02:30"}, "", "ask", ""},
-		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", "10:00"},
+		{"a further attempt", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, history.NextRerun, "", "10:00"},
 		{"one that waits for long", situation{policy: queue, last: ended, busy: "09:58", through: "10:00", now: "10:02:30"}, "", "ask", "09:58"},
 		{"one that does not any more", situation{policy: queue, last: ended, busy: "09:58", through: "10:02", now: "10:02:30"}, "", "ask", ""},
-		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, zkrec.NextRerun, "", ""},
-		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, zkrec.NextRerun, "", "10:00"},
-		{"one that waits behind a missed one, and another came when nothing ran", situation{policy: queue, last: ended, through: "09:58", now: "10:03:30"}, zkrec.NextRerun, "", "10:00"},
+		{"one that waits, and another came when nothing ran", situation{policy: queue, last: ended, through: "10:00", now: "10:03:30"}, history.NextRerun, "", ""},
+		{"one that waits, and another has just come", situation{policy: queue, last: ended, through: "10:00", now: "10:03:01"}, history.NextRerun, "", "10:00"},
+		{"one that waits behind a missed one, and another came when nothing ran", situation{policy: queue, last: ended, through: "09:58", now: "10:03:30"}, history.NextRerun, "", "10:00"},
 		{"the tick that waited", situation{policy: queue, last: ended, through: "10:00", now: "10:02:30"}, "", "", ""},
-		{"one that came after the last run", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, zkrec.NextRerun, "", ""},
-		{"another owner's", situation{policy: queue, last: run(t, zkrec.RunInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", ""},
-		{"nothing is queued", situation{last: ended, through: "10:00", now: "10:02:30"}, zkrec.NextRerun, "", ""},
-		{"nothing has come yet", situation{policy: queue, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}, "", "", ""},
+		{"one that came after the last run", situation{policy: queue, last: run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:30"), through: "10:00", now: "10:01:30"}, history.NextRerun, "", ""},
+		{"another owner's", situation{policy: queue, last: run(t, history.StateInterrupted, "10:00", other, "10:00", "10:02:30"), through: "10:00", now: "10:02:30"}, history.NextRerun, "", ""},
+		{"nothing is queued", situation{last: ended, through: "10:00", now: "10:02:30"}, history.NextRerun, "", ""},
+		{"nothing has come yet", situation{policy: queue, last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}, "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -225,36 +226,36 @@ func TestEnd(t *testing.T) {
 	retries := func(n int, backoff time.Duration) ticks.Policy {
 		return ticks.Policy{Retries: n, Backoff: backoff}
 	}
-	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
+	open := run(t, history.StateRunning, "10:00", me, "10:00", "")
 	requested := manual(open, "ask")
 	for _, tt := range []struct {
 		name   string
 		policy ticks.Policy
 		run    zkrec.Run
-		state  string
+		state  history.State
 		final  bool
 		want   string
 	}{
-		{"ok", retries(3, 0), open, zkrec.RunOK, false, "ok 10:00#1"},
-		{"ok, manual", ticks.Policy{}, requested, zkrec.RunOK, false, "ok ask#1; done ask"},
+		{"ok", retries(3, 0), open, history.StateOK, false, "ok 10:00#1"},
+		{"ok, manual", ticks.Policy{}, requested, history.StateOK, false, "ok ask#1; done ask"},
 
-		{"failed, no retries", ticks.Policy{}, open, zkrec.RunFailed, false, "failed 10:00#1"},
-		{"failed", retries(1, 0), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:06`},
-		{"timed out", retries(1, 0), open, zkrec.RunTimedOut, false, `timed_out 10:00#1; again "retry" at 10:00:06`},
-		{"failed, final", retries(1, 0), open, zkrec.RunFailed, true, "failed 10:00#1"},
-		{"failed a second time", retries(2, 0), attempt(open, 2, 1), zkrec.RunFailed, false, `failed 10:00#2; again "retry" at 10:00:07`},
-		{"failed a third time", retries(2, 0), attempt(open, 3, 2), zkrec.RunFailed, false, "failed 10:00#3"},
-		{"failed after interruptions", retries(1, 0), attempt(open, 3, 0), zkrec.RunFailed, false, `failed 10:00#3; again "retry" at 10:00:06`},
-		{"a retry just before the next tick", retries(1, 55*time.Second-time.Millisecond), open, zkrec.RunFailed, false, `failed 10:00#1; again "retry" at 10:00:59.999`},
-		{"a retry at the next tick", retries(1, 55*time.Second), open, zkrec.RunFailed, false, "failed 10:00#1"},
-		{"failed, manual", retries(1, 0), requested, zkrec.RunFailed, false, "failed ask#1; done ask"},
+		{"failed, no retries", ticks.Policy{}, open, history.StateFailed, false, "failed 10:00#1"},
+		{"failed", retries(1, 0), open, history.StateFailed, false, `failed 10:00#1; again "retry" at 10:00:06`},
+		{"timed out", retries(1, 0), open, history.StateTimedOut, false, `timed_out 10:00#1; again "retry" at 10:00:06`},
+		{"failed, final", retries(1, 0), open, history.StateFailed, true, "failed 10:00#1"},
+		{"failed a second time", retries(2, 0), attempt(open, 2, 1), history.StateFailed, false, `failed 10:00#2; again "retry" at 10:00:07`},
+		{"failed a third time", retries(2, 0), attempt(open, 3, 2), history.StateFailed, false, "failed 10:00#3"},
+		{"failed after interruptions", retries(1, 0), attempt(open, 3, 0), history.StateFailed, false, `failed 10:00#3; again "retry" at 10:00:06`},
+		{"a retry just before the next tick", retries(1, 55*time.Second-time.Millisecond), open, history.StateFailed, false, `failed 10:00#1; again "retry" at 10:00:59.999`},
+		{"a retry at the next tick", retries(1, 55*time.Second), open, history.StateFailed, false, "failed 10:00#1"},
+		{"failed, manual", retries(1, 0), requested, history.StateFailed, false, "failed ask#1; done ask"},
 
-		{"interrupted", ticks.Policy{}, open, zkrec.RunInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
-		{"interrupted, final", ticks.Policy{}, open, zkrec.RunInterrupted, true, "interrupted 10:00#1"},
-		{"interrupted, skip", ticks.Policy{Interrupted: job.InterruptedSkip}, open, zkrec.RunInterrupted, false, "interrupted 10:00#1"},
-		{"interrupted, max_attempts", ticks.Policy{}, attempt(open, 3, 0), zkrec.RunInterrupted, false, "interrupted 10:00#3"},
-		{"interrupted, manual", ticks.Policy{}, requested, zkrec.RunInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
-		{"interrupted, manual, final", ticks.Policy{}, requested, zkrec.RunInterrupted, true, "interrupted ask#1; done ask"},
+		{"interrupted", ticks.Policy{}, open, history.StateInterrupted, false, `interrupted 10:00#1; again "rerun" at 10:00:05`},
+		{"interrupted, final", ticks.Policy{}, open, history.StateInterrupted, true, "interrupted 10:00#1"},
+		{"interrupted, skip", ticks.Policy{Interrupted: job.InterruptedSkip}, open, history.StateInterrupted, false, "interrupted 10:00#1"},
+		{"interrupted, max_attempts", ticks.Policy{}, attempt(open, 3, 0), history.StateInterrupted, false, "interrupted 10:00#3"},
+		{"interrupted, manual", ticks.Policy{}, requested, history.StateInterrupted, false, `interrupted ask#1; again "rerun" at 10:00:05`},
+		{"interrupted, manual, final", ticks.Policy{}, requested, history.StateInterrupted, true, "interrupted ask#1; done ask"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -276,7 +277,7 @@ func TestEnd(t *testing.T) {
 // the policy says, unless it is too old, canceled or stopped.
 func TestNotBegun(t *testing.T) {
 	t.Parallel()
-	open := run(t, zkrec.RunRunning, "10:00", other, "10:00", "")
+	open := run(t, history.StateRunning, "10:00", other, "10:00", "")
 	never := ticks.Policy{Interrupted: job.InterruptedSkip, MaxAttempts: 1}
 	paused := zkrec.Pause{Since: ms(t, "10:00:02"), Until: ms(t, "10:00:40")}
 	for _, tt := range []struct {
@@ -304,7 +305,7 @@ func TestNotBegun(t *testing.T) {
 			v := situation{policy: tt.policy, pause: tt.pause, last: tt.run, through: "10:00", now: "10:01"}.view(t)
 			v.Requests = requests(tt.requests)
 			before := v.Record
-			plan := ticks.End(v.Job, before, ticks.Outcome{State: zkrec.RunInterrupted, NotBegun: true, Ended: at(t, "10:00:05"), Final: tt.final})
+			plan := ticks.End(v.Job, before, ticks.Outcome{State: history.StateInterrupted, NotBegun: true, Ended: at(t, "10:00:05"), Final: tt.final})
 			if got := say(before, plan); got != tt.end || !plan.Record.NotBegun || !plan.Entries[0].NotBegun {
 				t.Errorf("End:\n got %s\nwant %s; %+v", got, tt.end, plan)
 			}
@@ -321,9 +322,9 @@ func TestNotBegun(t *testing.T) {
 // the new one that a retry could be in the way of.
 func TestRetryAfterAChange(t *testing.T) {
 	t.Parallel()
-	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00"}.view(t)
+	v := situation{policy: ticks.Policy{Retries: 1}, last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00"}.view(t)
 	v.Since = at(t, "10:05:30")
-	plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: at(t, "10:05:40")})
+	plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: history.StateFailed, Ended: at(t, "10:05:40")})
 	if want := `failed 10:00#1; again "retry" at 10:05:41`; say(v.Record, plan) != want {
 		t.Errorf("End: %s, want %s", say(v.Record, plan), want)
 	}
@@ -345,8 +346,8 @@ func TestBackoff(t *testing.T) {
 		var got []time.Duration
 		v := situation{schedule: "@at 2026-03-03T10:00:00Z", now: "10:00", policy: ticks.Policy{Retries: 100, Backoff: tt.first}}.view(t)
 		for failures := range tt.want {
-			v.Record.Run = attempt(run(t, zkrec.RunRunning, "10:00", me, "10:00", ""), failures+1, failures)
-			plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: zkrec.RunFailed, Ended: v.Now})
+			v.Record.Run = attempt(run(t, history.StateRunning, "10:00", me, "10:00", ""), failures+1, failures)
+			plan := ticks.End(v.Job, v.Record, ticks.Outcome{State: history.StateFailed, Ended: v.Now})
 			got = append(got, time.UnixMilli(plan.Record.NextAttemptAt).Sub(v.Now))
 		}
 		if !slices.Equal(got, tt.want) {
@@ -403,7 +404,7 @@ func TestQueueCatchesUpDespiteHiccups(t *testing.T) {
 		opened++
 		worst = max(worst, now.Sub(time.UnixMilli(record.Tick)))
 		ended := now.Add(length)
-		record = ticks.End(of, record, ticks.Outcome{State: zkrec.RunOK, Ended: ended}).Record
+		record = ticks.End(of, record, ticks.Outcome{State: history.StateOK, Ended: ended}).Record
 		if now = ended.Add(answer); opened%8 == 7 && opened < 40 {
 			now = ended.Add(hiccup)
 		}

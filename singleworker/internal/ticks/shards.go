@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -35,7 +36,7 @@ func Completed(shards []Shard, later int64) (list []Completion) {
 	}
 	ran := make(map[int64]bool)
 	note := func(run zkrec.Run) {
-		if run.RunID != "" && run.Manual == "" && run.State != zkrec.RunRefused && run.Tick > later && run.Tick <= watermark {
+		if run.RunID != "" && run.Manual == "" && run.State != history.StateRefused && run.Tick > later && run.Tick <= watermark {
 			ran[run.Tick] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -39,8 +40,8 @@ func TestTicksOfALayout(t *testing.T) {
 
 func TestSettled(t *testing.T) {
 	t.Parallel()
-	ok := run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")
-	open := run(t, zkrec.RunRunning, "09:50", me, "09:50", "")
+	ok := run(t, history.StateOK, "09:50", me, "09:50", "09:51")
+	open := run(t, history.StateRunning, "09:50", me, "09:50", "")
 	for what, row := range map[string]struct {
 		record ticks.Record
 		want   bool
@@ -49,7 +50,7 @@ func TestSettled(t *testing.T) {
 		"beyond":               {ticks.Record{Watermark: ms(t, "09:51"), Run: ok}, true},
 		"the last tick to run": {ticks.Record{Watermark: ms(t, "09:49"), Run: ok}, false},
 		"a run is in progress": {ticks.Record{Watermark: ms(t, "09:50"), Run: open}, false},
-		"to be run again":      {ticks.Record{Watermark: ms(t, "09:50"), Run: ok, NextAttempt: zkrec.NextRetry}, false},
+		"to be run again":      {ticks.Record{Watermark: ms(t, "09:50"), Run: ok, NextAttempt: history.NextRetry}, false},
 		"nothing ever claimed": {ticks.Record{}, false},
 	} {
 		job := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50")}
@@ -97,7 +98,7 @@ func shard(t *testing.T, text string) ticks.Shard {
 	for part := range strings.SplitSeq(text, ", ") {
 		words := strings.Fields(part)
 		tick, to, row := strings.Cut(words[0], "-")
-		r := run(t, words[1], tick, me, tick, tick)
+		r := run(t, history.State(words[1]), tick, me, tick, tick)
 		r.RunID = part
 		if len(words) > 2 {
 			s.Record.NextAttempt = words[2]
@@ -147,7 +148,7 @@ func TestCompleted(t *testing.T) {
 			for _, c := range ticks.Completed(shards, ms(t, tt.later)) {
 				states := make([]string, len(c.Shards))
 				for i, e := range c.Shards {
-					states[i] = e.State
+					states[i] = string(e.State)
 				}
 				got = append(got, clock(c.Tick)+": "+strings.Join(states, " "))
 			}
@@ -161,12 +162,12 @@ func TestCompleted(t *testing.T) {
 // Manual runs make no tick complete or incomplete.
 func TestManualRunsCompleteNothing(t *testing.T) {
 	t.Parallel()
-	manual := run(t, zkrec.RunRunning, "09:41:30", me, "09:41:30", "")
+	manual := run(t, history.StateRunning, "09:41:30", me, "09:41:30", "")
 	manual.Manual = "q1"
 	busy := shard(t, "09:41 ok")
 	busy.Record.Run = manual
 	list := ticks.Completed([]ticks.Shard{busy, shard(t, "09:41 ok")}, ms(t, "09:40"))
-	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK {
+	if len(list) != 1 || list[0].Shards[0].State != history.StateOK {
 		t.Errorf("completed %+v, want 09:41", list)
 	}
 }
@@ -180,7 +181,7 @@ func TestCompletedBeyondTheHistory(t *testing.T) {
 		ran = append(ran, fmt.Sprintf("09:%02d ok", n+1))
 	}
 	list := ticks.Completed([]ticks.Shard{slow, shard(t, strings.Join(ran, ", "))}, ms(t, "09:00"))
-	if len(list) != 1 || list[0].Shards[0].State != zkrec.RunOK || list[0].Shards[1].State != "" || list[0].Shards[1].Tick != ms(t, "09:01") {
+	if len(list) != 1 || list[0].Shards[0].State != history.StateOK || list[0].Shards[1].State != "" || list[0].Shards[1].Tick != ms(t, "09:01") {
 		t.Errorf("completed %+v, want 09:01 with one outcome known", list)
 	}
 }
@@ -191,7 +192,7 @@ func TestOverdueDuringResharding(t *testing.T) {
 	job := ticks.Job{
 		Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: &ticks.Policy{AlarmAfter: 5 * minute},
 	}
-	done := ticks.Record{Watermark: ms(t, "09:50"), Run: run(t, zkrec.RunOK, "09:50", me, "09:50", "09:51")}
+	done := ticks.Record{Watermark: ms(t, "09:50"), Run: run(t, history.StateOK, "09:50", me, "09:50", "09:51")}
 	if tick, again := ticks.Overdue(job, done, false, at(t, "09:55")); !tick.IsZero() || !again.Equal(at(t, "09:56")) {
 		t.Errorf("overdue %v, look again %v; want nothing until 09:56", tick, again)
 	}

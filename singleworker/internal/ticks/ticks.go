@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -114,7 +115,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 		watermark = plan.Record.Watermark
 	}
 	run.RunID, run.SID, run.Token = v.RunID, v.SID, v.Token
-	run.Started, run.State = v.Now.UnixMilli(), zkrec.RunRunning
+	run.Started, run.State = v.Now.UnixMilli(), history.StateRunning
 	if v.Record.Token != v.Token { // the first run of this ownership
 		run.TakenFrom = v.TakenFrom
 	}
@@ -156,7 +157,7 @@ func (v View) overlap() Plan {
 // abandoned decides on a run that the record has open but that is not in progress here.
 func (v View) abandoned() Plan {
 	run := v.Record.Run
-	run.State, run.Ended = zkrec.RunInterrupted, v.Now.UnixMilli()
+	run.State, run.Ended = history.StateInterrupted, v.Now.UnixMilli()
 	run.Error = "owner died or lost the job before the run had a result"
 	plan := Plan{Change: true, Record: v.Record}
 	// What began when the job always ran is no tick of the schedule that it has now.
@@ -168,13 +169,13 @@ func (v View) abandoned() Plan {
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		if v.held(run) || v.Full { // what became of the run is recorded now
-			plan.Record.NextAttempt, plan.Record.NextAttemptAt = zkrec.NextRerun, run.Ended
+			plan.Record.NextAttempt, plan.Record.NextAttemptAt = history.NextRerun, run.Ended
 		} else {
 			v.open(&plan, retryOf(run))
 		}
 		return plan
 	}
-	run.State = zkrec.RunLost
+	run.State = history.StateLost
 	plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 	plan.Request = v.pendingRequest(run)
 	return plan
@@ -214,7 +215,7 @@ func retryOf(run zkrec.Run) zkrec.Run {
 	switch {
 	case run.NotBegun:
 		next.Attempt = run.Attempt
-	case run.State != zkrec.RunInterrupted:
+	case run.State != history.StateInterrupted:
 		next.Failures++
 	}
 	return next
@@ -226,12 +227,12 @@ func (v View) nextAttempt() (plan Plan, decided bool) {
 	again := v.Record.Again()
 	at := time.UnixMilli(again.NextAttemptAt)
 	switch again.NextAttempt {
-	case zkrec.NextRerun:
+	case history.NextRerun:
 		if !v.rerun(again.Run) {
 			// The policy has changed, or the tick is too old by now.
 			return v.noAttempt(), true
 		}
-	case zkrec.NextRetry:
+	case history.NextRetry:
 		if !v.first().IsZero() || v.formerMissed().Change {
 			return Plan{}, false // the next tick replaces the retry
 		}
@@ -257,7 +258,7 @@ func (v View) noAttempt() Plan {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	State string // RunOK, RunFailed, RunTimedOut, RunInterrupted or RunRefused
+	State history.State // OK, Failed, TimedOut, Interrupted or Refused
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
@@ -276,15 +277,15 @@ func End(of Job, r Record, o Outcome) Plan {
 	case r.Always:
 		restart(policy, &r, o.Moved)
 	case o.Final:
-	case r.State == zkrec.RunInterrupted:
+	case r.State == history.StateInterrupted:
 		if reruns(policy, r.Run) {
-			r.NextAttempt, r.NextAttemptAt = zkrec.NextRerun, r.Ended
+			r.NextAttempt, r.NextAttemptAt = history.NextRerun, r.Ended
 		}
-	case r.State == zkrec.RunFailed || r.State == zkrec.RunTimedOut:
+	case r.State == history.StateFailed || r.State == history.StateTimedOut:
 		at := o.Ended.Add(backoff(policy, r.Failures))
 		next := of.nextTick(time.UnixMilli(r.Tick))
 		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
-			r.NextAttempt, r.NextAttemptAt = zkrec.NextRetry, at.UnixMilli()
+			r.NextAttempt, r.NextAttemptAt = history.NextRetry, at.UnixMilli()
 		}
 	}
 	plan := Plan{Change: true, Record: r, Entries: []Entry{{Run: r.Run}}}

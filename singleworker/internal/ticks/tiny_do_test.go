@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -41,7 +42,7 @@ func (w *tiny) do(m simkit.Move) {
 		o.write, o.on = &ticks.Commit{Token: o.token, Version: ticks.Version{Spec: h.ver}, From: o.record, Plan: plan}, o.version
 		w.logf("%d decides on shard %d: %s", k, s, say(o.record, plan))
 	case tinyFinish:
-		plan := ticks.End(tinyJob(h.spec), o.record, ticks.Outcome{State: ticks.OK, Ended: w.clock(k)})
+		plan := ticks.End(tinyJob(h.spec), o.record, ticks.Outcome{State: history.StateOK, Ended: w.clock(k)})
 		o.write, o.on = &ticks.Commit{From: o.record, Plan: plan}, o.version
 		w.logf("a run of %d ends", k)
 	case tinyArrive:
@@ -196,7 +197,7 @@ func (w tiny) Key(to []byte) []byte {
 		at(r.Ended)
 		at(r.NextAttemptAt)
 		at(r.BusySince)
-		to = append(to, r.SID+r.State+r.NextAttempt...)
+		to = append(to, r.SID+string(r.State)+r.NextAttempt...)
 	}
 	spec := func(s zkrec.Spec) {
 		layout := s.ActiveLayout()

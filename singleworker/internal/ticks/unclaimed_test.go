@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -24,11 +25,11 @@ func TestUnclaimed(t *testing.T) {
 	paused := func(since, until, missed string) zkrec.Pause {
 		return zkrec.Pause{Since: ms(t, since), Until: ms(t, until), Missed: job.MisfirePolicy(missed)}
 	}
-	ok := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05")
-	long := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:01:30")
-	open := run(t, zkrec.RunRunning, "10:00", me, "10:00", "")
-	failed := run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:05")
-	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	ok := run(t, history.StateOK, "10:00", me, "10:00", "10:00:05")
+	long := run(t, history.StateOK, "10:00", me, "10:00", "10:01:30")
+	open := run(t, history.StateRunning, "10:00", me, "10:00", "")
+	failed := run(t, history.StateFailed, "10:00", me, "10:00", "10:00:05")
+	interrupted := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:05")
 	skip, once := string(job.MisfireSkip), string(job.MisfireOnce)
 	for _, tt := range []struct {
 		name   string
@@ -63,25 +64,25 @@ func TestUnclaimed(t *testing.T) {
 		{"a tick after one that is skipped", ticks.Policy{Overlap: job.OverlapSkip}, zkrec.Pause{}, after(long), "10:02", "10:02", "10:03"},
 		{"a tick during a run, which is queued", ticks.Policy{Overlap: job.OverlapQueue}, zkrec.Pause{}, after(long), "10:01:40", "10:01", "10:02"},
 
-		{"a retry is not due", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:00:19.999", "", "10:00:20"},
-		{"a retry after a run that ended ahead of time", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:30", run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:25")), "10:00:10", "", "10:00:30"},
-		{"a retry", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:00:20.500", "10:00:20", "10:01"},
-		{"a retry that a tick replaces", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:00:20", failed), "10:01", "10:01", "10:02"},
-		{"a retry later than a tick", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, zkrec.NextRetry, "10:01:20", failed), "10:00:30", "", "10:01"},
-		{"a rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:00:06", "10:00:05", "10:01"},
-		{"a rerun before ticks", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:05:30", "10:00:05", "10:06"},
-		{"a rerun that is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:00:30", "", "10:01"},
-		{"a tick after a rerun that is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:01", "10:01", "10:02"},
-		{"a manual run's rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "ask")), "10:00:30", "", "10:01"},
-		{"a tick after a manual run's rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", manual(interrupted, "ask")), "10:01", "10:01", "10:02"},
+		{"a retry is not due", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, history.NextRetry, "10:00:20", failed), "10:00:19.999", "", "10:00:20"},
+		{"a retry after a run that ended ahead of time", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, history.NextRetry, "10:00:30", run(t, history.StateFailed, "10:00", me, "10:00", "10:00:25")), "10:00:10", "", "10:00:30"},
+		{"a retry", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, history.NextRetry, "10:00:20", failed), "10:00:20.500", "10:00:20", "10:01"},
+		{"a retry that a tick replaces", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, history.NextRetry, "10:00:20", failed), "10:01", "10:01", "10:02"},
+		{"a retry later than a tick", ticks.Policy{Retries: 3}, zkrec.Pause{}, waiting(t, history.NextRetry, "10:01:20", failed), "10:00:30", "", "10:01"},
+		{"a rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", interrupted), "10:00:06", "10:00:05", "10:01"},
+		{"a rerun before ticks", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", interrupted), "10:05:30", "10:00:05", "10:06"},
+		{"a rerun that is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", interrupted), "10:00:30", "", "10:01"},
+		{"a tick after a rerun that is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", interrupted), "10:01", "10:01", "10:02"},
+		{"a manual run's rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", manual(interrupted, "ask")), "10:00:30", "", "10:01"},
+		{"a tick after a manual run's rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", manual(interrupted, "ask")), "10:01", "10:01", "10:02"},
 
 		{"paused", ticks.Policy{}, paused("10:00:30", "", ""), through("10:00"), "10:05:30", "", ""},
 		{"paused, before the pause", ticks.Policy{}, paused("10:00:30", "", ""), through("10:00"), "10:00:20", "", ""},
 		{"paused, a tick was due before", ticks.Policy{}, paused("10:01:30", "", ""), through("10:00"), "10:05:30", "", ""},
 		{"paused for a time", ticks.Policy{}, paused("10:00:30", "10:10:30", ""), through("10:00"), "10:05:30", "", "10:10:30"},
 		{"paused until shortly before the next tick", ticks.Policy{}, paused("10:00:30", "10:10:30", ""), through("10:00"), "10:10:10", "", "10:10:30"},
-		{"paused, a rerun waits", ticks.Policy{}, paused("10:00:02", "", ""), waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:05:30", "", ""},
-		{"after a pause, a rerun", ticks.Policy{}, paused("10:00:02", "10:03:30", ""), waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:03:31", "10:00:05", "10:04"},
+		{"paused, a rerun waits", ticks.Policy{}, paused("10:00:02", "", ""), waiting(t, history.NextRerun, "10:00:05", interrupted), "10:05:30", "", ""},
+		{"after a pause, a rerun", ticks.Policy{}, paused("10:00:02", "10:03:30", ""), waiting(t, history.NextRerun, "10:00:05", interrupted), "10:03:31", "10:00:05", "10:04"},
 		{"after a pause, what it leaves out", ticks.Policy{}, paused("10:00:30", "10:03:30", skip), through("10:00"), "10:03:40", "", "10:04"},
 		{"after a pause, what it puts off", ticks.Policy{}, paused("10:00:30", "10:03:30", once), through("10:00"), "10:03:40", "10:03", "10:04"},
 		{"after a pause, a tick", ticks.Policy{}, paused("10:00:30", "10:03:30", skip), through("10:00"), "10:04", "10:04", "10:05"},
@@ -97,8 +98,8 @@ func TestUnclaimed(t *testing.T) {
 // A manual run is due when it is requested, unless something else goes before it.
 func TestUnclaimedRequest(t *testing.T) {
 	t.Parallel()
-	ok := run(t, zkrec.RunOK, "10:00", me, "10:00", "10:00:05")
-	interrupted := run(t, zkrec.RunInterrupted, "10:00", me, "10:00", "10:00:05")
+	ok := run(t, history.StateOK, "10:00", me, "10:00", "10:00:05")
+	interrupted := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:05")
 	asked := manual(interrupted, "ask")
 	for _, tt := range []struct {
 		name   string
@@ -111,10 +112,10 @@ func TestUnclaimedRequest(t *testing.T) {
 		{"a request", ticks.Policy{}, zkrec.Pause{}, ticks.Record{Watermark: ms(t, "10:00"), Run: ok}, "10:00:31", "10:00:20"},
 		{"in a pause", ticks.Policy{}, zkrec.Pause{Since: ms(t, "10:00:10")}, ticks.Record{Watermark: ms(t, "10:00"), Run: ok}, "10:00:31", "10:00:20"},
 		{"a tick goes first", ticks.Policy{}, zkrec.Pause{}, ticks.Record{Watermark: ms(t, "10:00"), Run: ok}, "10:01:31", "10:01"},
-		{"a rerun goes first", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:05", interrupted), "10:00:31", "10:00:05"},
-		{"its rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:25", asked), "10:00:31", "10:00:25"},
-		{"its rerun is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, zkrec.NextRerun, "10:00:25", asked), "10:00:31", ""},
-		{"its run is open", ticks.Policy{}, zkrec.Pause{}, ticks.Record{Watermark: ms(t, "10:00"), Run: manual(run(t, zkrec.RunRunning, "10:00:20", me, "10:00:20", ""), "ask")}, "10:00:31", ""},
+		{"a rerun goes first", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:05", interrupted), "10:00:31", "10:00:05"},
+		{"its rerun", ticks.Policy{}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:25", asked), "10:00:31", "10:00:25"},
+		{"its rerun is not allowed any more", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, waiting(t, history.NextRerun, "10:00:25", asked), "10:00:31", ""},
+		{"its run is open", ticks.Policy{}, zkrec.Pause{}, ticks.Record{Watermark: ms(t, "10:00"), Run: manual(run(t, history.StateRunning, "10:00:20", me, "10:00:20", ""), "ask")}, "10:00:31", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +196,7 @@ func TestUnclaimedAtATime(t *testing.T) {
 	wantUnclaimed(t, v.Job, v.Record, at(t, "09:30"), "", "10:00")
 	wantUnclaimed(t, v.Job, v.Record, v.Now, "10:00", "")
 	wantUnclaimed(t, v.Job, ticks.Record{Watermark: ms(t, "10:00")}, v.Now, "", "")
-	failed := waiting(t, zkrec.NextRetry, "10:00:20", run(t, zkrec.RunFailed, "10:00", me, "10:00", "10:00:01"))
+	failed := waiting(t, history.NextRetry, "10:00:20", run(t, history.StateFailed, "10:00", me, "10:00", "10:00:01"))
 	wantUnclaimed(t, v.Job, failed, v.Now, "", "10:00:20")
 	wantUnclaimed(t, v.Job, failed, at(t, "10:00:20"), "10:00:20", "")
 }
@@ -229,7 +230,7 @@ func TestUnclaimedOfAnotherSchedule(t *testing.T) {
 			} else if tt.former != "" {
 				v.Former = []ticks.Former{{Schedule: schedule(t, tt.former), Since: at(t, "09:00")}}
 			}
-			last := run(t, zkrec.RunOK, tt.last, me, tt.last, "10:00:05")
+			last := run(t, history.StateOK, tt.last, me, tt.last, "10:00:05")
 			if tt.manual {
 				last = manual(last, "ask")
 			}

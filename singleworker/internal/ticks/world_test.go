@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -353,17 +354,17 @@ func (w *world) begin(run zkrec.Run) {
 	}
 	h := &handler{run: run, endsAt: w.now + w.duration()}
 	h.writesAt = h.endsAt + pick[int64](w, 0, 0, 1, 20)
-	h.outcome.State = zkrec.RunOK
+	h.outcome.State = history.StateOK
 	switch {
 	case w.quiet:
 	case w.percent(w.failing):
-		h.outcome = ticks.Outcome{State: pick(w, zkrec.RunFailed, zkrec.RunTimedOut), Error: "it failed", Final: w.percent(5)}
+		h.outcome = ticks.Outcome{State: pick(w, history.StateFailed, history.StateTimedOut), Error: "it failed", Final: w.percent(5)}
 	case w.schedule().Always() && w.percent(5):
-		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "it moves", Moved: true}
+		h.outcome = ticks.Outcome{State: history.StateInterrupted, Error: "it moves", Moved: true}
 	case w.percent(2):
-		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "not begun", NotBegun: true, Final: w.percent(10)}
+		h.outcome = ticks.Outcome{State: history.StateInterrupted, Error: "not begun", NotBegun: true, Final: w.percent(10)}
 	case w.percent(w.interrupting):
-		h.outcome = ticks.Outcome{State: zkrec.RunInterrupted, Error: "stopped", Final: w.percent(50)}
+		h.outcome = ticks.Outcome{State: history.StateInterrupted, Error: "stopped", Final: w.percent(50)}
 	case w.percent(w.killing):
 		h.dies = true
 	case w.percent(1):

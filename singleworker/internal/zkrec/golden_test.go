@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -67,18 +68,18 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		Schema: zkrec.Schema, Watermark: 1798131600000,
 		Run: zkrec.Run{
 			Tick: 1798131600000, RunID: "5f1c", SID: "host-7-ab12", Token: 4294967301,
-			Attempt: 1, Started: 1798131600004, State: zkrec.RunRunning,
+			Attempt: 1, Started: 1798131600004, State: history.StateRunning,
 		},
 	}
 	result, interrupted := claim, claim
-	result.State, result.Ended, result.Error = zkrec.RunFailed, 1798131601000, "no \"route\"\nto <host>"
-	interrupted.State, interrupted.Ended, interrupted.Error = zkrec.RunInterrupted, 1798131601000, "lease lost"
-	interrupted.NextAttempt, interrupted.NextAttemptAt = zkrec.NextRerun, 1798131601000
+	result.State, result.Ended, result.Error = history.StateFailed, 1798131601000, "no \"route\"\nto <host>"
+	interrupted.State, interrupted.Ended, interrupted.Error = history.StateInterrupted, 1798131601000, "lease lost"
+	interrupted.NextAttempt, interrupted.NextAttemptAt = history.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
 	held, endless, passed, done := manual, claim, claim, claim
 	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
-	done.State, done.Ended = zkrec.RunOK, 1798131600100
+	done.State, done.Ended = history.StateOK, 1798131600100
 	running := zkrec.Instance{
 		Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started,
 		Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive,
@@ -122,8 +123,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	before.Job.BeforeTick, before.Layout = "prepare", &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 3, BeforeTick: "clear"}, Since: 1798131500000}
 	complete := zkrec.Complete{Schema: zkrec.Schema, Tick: 1798131600000}
 	log := zkrec.Log{}.From(zkrec.Mark{Rev: 40, Number: 33}).Add(zkrec.MinHistory, 0, zkrec.Entry{
-		Run: zkrec.Run{Tick: 1798131500000, State: zkrec.TickMissed, SID: "host-7-ab12", Ended: 1798131600000},
-		To:  1798131590000, Count: 10, Reason: zkrec.ReasonNoOwner,
+		Run: zkrec.Run{Tick: 1798131500000, State: history.StateMissed, SID: "host-7-ab12", Ended: 1798131600000},
+		To:  1798131590000, Count: 10, Reason: history.ReasonNoOwner,
 	}, zkrec.Entry{Run: result.Run})
 	request := zkrec.Request{
 		Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: started, By: "alice@host", Reason: "again",

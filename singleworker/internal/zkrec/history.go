@@ -3,6 +3,8 @@ package zkrec
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Mark is a position in a slot's history: what somebody has read up to there, or written. Marks of
@@ -47,7 +49,7 @@ type Entry struct {
 	Run
 	To     int64 // the last of several ticks
 	Count  int   // of several ticks; MaxCount means at least that many
-	Reason string
+	Reason history.Reason
 
 	writer unknown // of its Writer
 }

@@ -8,21 +8,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // row is an entry for ticks that were not run: one, or those from first to last.
 func row(first, last int64, count int) zkrec.Entry {
 	e := zkrec.Entry{Run: zkrec.Run{
-		Tick: first, SID: "a", Token: 7, State: zkrec.TickMissed, Ended: last + 1,
-	}, Reason: zkrec.ReasonStalled}
+		Tick: first, SID: "a", Token: 7, State: history.StateMissed, Ended: last + 1,
+	}, Reason: history.ReasonStalled}
 	if count > 1 {
 		e.To, e.Count = last, count
 	}
 	return e
 }
 
-func ran(id, state string) zkrec.Entry {
+func ran(id string, state history.State) zkrec.Entry {
 	return zkrec.Entry{Run: zkrec.Run{RunID: id, State: state}}
 }
 
@@ -38,13 +39,13 @@ func TestSince(t *testing.T) {
 		l = next
 		marks = append(marks, l.Mark())
 	}
-	write(l.Add(keep, 0, ran("r1", zkrec.RunInterrupted)))
+	write(l.Add(keep, 0, ran("r1", history.StateInterrupted)))
 	write(l.Add(keep, 10, row(20, 20, 1)))
 	write(l.Add(keep, 20, row(30, 30, 1))) // joins it
-	amended, ok := l.Amend(ran("r1", zkrec.RunOK))
+	amended, ok := l.Amend(ran("r1", history.StateOK))
 	write(amended)
-	write(l.Add(keep, 30, ran("r2", zkrec.RunOK), ran("r3", zkrec.RunOK), ran("r4", zkrec.RunOK), ran("r5", zkrec.RunOK)))
-	write(l.Add(keep, 30, ran("r6", zkrec.RunOK))) // r1 is forgotten, which was last changed by the fourth write
+	write(l.Add(keep, 30, ran("r2", history.StateOK), ran("r3", history.StateOK), ran("r4", history.StateOK), ran("r5", history.StateOK)))
+	write(l.Add(keep, 30, ran("r6", history.StateOK))) // r1 is forgotten, which was last changed by the fourth write
 	h := l.History()
 	for since, want := range []struct {
 		news  string
@@ -75,7 +76,7 @@ func TestSince(t *testing.T) {
 func TestNumbersGoOnAfterARepair(t *testing.T) {
 	t.Parallel()
 	at := zkrec.Mark{Rev: 40, Number: 33}
-	l := zkrec.Log{}.From(at).Add(zkrec.MinHistory, 0, ran("next", zkrec.RunOK))
+	l := zkrec.Log{}.From(at).Add(zkrec.MinHistory, 0, ran("next", history.StateOK))
 	h, err := zkrec.ParseHistory([][]byte{l.Encode(0)})
 	if want := (zkrec.Mark{Rev: 41, Number: 34}); err != nil || h.Mark != want || h.Dropped != 40 || h.Entries[0].Number != 34 || h.Entries[0].Rev != 41 {
 		t.Errorf("the history continues with %+v, %v", h, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -26,7 +27,7 @@ func TestLogIsReadBack(t *testing.T) {
 			before, was := l.History(), through
 			if random.IntN(5) == 0 && len(before.Entries) > 0 {
 				late := before.Entries[random.IntN(len(before.Entries))]
-				late.State, late.Error = zkrec.RunOK, "late \xff"
+				late.State, late.Error = history.StateOK, "late \xff"
 				l, _ = l.Amend(late)
 			} else {
 				l = l.Add(zkrec.MinHistory, was, randomEntries(random, &through)...)
@@ -60,7 +61,7 @@ func TestLogIsReadBack(t *testing.T) {
 // randomEntries are a run, or some rows, with long errors once in a while.
 func randomEntries(random *rand.Rand, through *int64) (entries []zkrec.Entry) {
 	if random.IntN(2) == 0 {
-		run := zkrec.Run{RunID: fmt.Sprint("r", random.IntN(1000)), State: zkrec.RunFailed, Tick: *through}
+		run := zkrec.Run{RunID: fmt.Sprint("r", random.IntN(1000)), State: history.StateFailed, Tick: *through}
 		run.Error = strings.Repeat("<é>", max(0, random.IntN(12)-9)*500)
 		return []zkrec.Entry{{Run: run}}
 	}
@@ -95,8 +96,8 @@ func TestRowsAreJoined(t *testing.T) {
 	for what, change := range map[string]func(e *zkrec.Entry, watermark *int64){
 		"another instance's":  func(e *zkrec.Entry, _ *int64) { e.SID = "b" },
 		"of another token":    func(e *zkrec.Entry, _ *int64) { e.Token = 8 },
-		"of another state":    func(e *zkrec.Entry, _ *int64) { e.State = zkrec.TickSkipped },
-		"for another reason":  func(e *zkrec.Entry, _ *int64) { e.Reason = zkrec.ReasonNoOwner },
+		"of another state":    func(e *zkrec.Entry, _ *int64) { e.State = history.StateSkipped },
+		"for another reason":  func(e *zkrec.Entry, _ *int64) { e.Reason = history.ReasonNoOwner },
 		"a run":               func(e *zkrec.Entry, _ *int64) { e.RunID = "r1" },
 		"after what was run":  func(_ *zkrec.Entry, watermark *int64) { *watermark = 25 },
 		"before the last row": func(_ *zkrec.Entry, watermark *int64) { *watermark = 15 },
@@ -116,7 +117,7 @@ func TestLogKeepsTheNewest(t *testing.T) {
 		var l zkrec.Log
 		const written = 1000
 		for k := range written {
-			l = l.Add(keep, 0, ran(strconv.Itoa(k), zkrec.RunOK))
+			l = l.Add(keep, 0, ran(strconv.Itoa(k), history.StateOK))
 			if n := len(l.History().Entries); n < min(k+1, keep) || n > zkrec.HistoryPages*((keep+3)/4) {
 				t.Fatalf("%d entries of %d, want at least %d", n, k+1, keep)
 			}
@@ -168,15 +169,15 @@ func TestLongPagesAreFullSooner(t *testing.T) {
 func TestEntriesAreReadBack(t *testing.T) {
 	t.Parallel()
 	const id = "0198c5e2-0000-7000-8000-000000000001"
-	run := zkrec.Run{Tick: 1000, RunID: id, SID: "a", Token: 7, Attempt: 1, Started: 1003, State: zkrec.RunOK, Ended: 1010}
+	run := zkrec.Run{Tick: 1000, RunID: id, SID: "a", Token: 7, Attempt: 1, Started: 1003, State: history.StateOK, Ended: 1010}
 	other, retried, odd, upper, none := run, run, run, run, run
 	other.SID, other.Token = "b", 9
-	retried.Attempt, retried.Failures, retried.State, retried.Error = 3, 2, zkrec.RunFailed, "no route"
+	retried.Attempt, retried.Failures, retried.State, retried.Error = 3, 2, history.StateFailed, "no route"
 	odd.RunID, odd.Started, odd.Ended = "odd", 990, 0
 	upper.RunID = strings.ToUpper(id)
 	none.SID, none.Token, none.Attempt = "", 0, 0
 	full := zkrec.Run{
-		Tick: 1, Manual: "m", RunID: id, SID: "a", Token: 7, Attempt: 2, Failures: 1, Started: 2, State: zkrec.RunLost, Ended: 3, Error: "e", TakenFrom: "b",
+		Tick: 1, Manual: "m", RunID: id, SID: "a", Token: 7, Attempt: 2, Failures: 1, Started: 2, State: history.StateLost, Ended: 3, Error: "e", TakenFrom: "b",
 		Delayed: 4, Passed: 5, NotBegun: true, Always: true, Restarts: 6,
 	}
 	missed := row(10, 40, 4)
@@ -203,29 +204,29 @@ func TestAmend(t *testing.T) {
 	t.Parallel()
 	var l zkrec.Log
 	for _, id := range []string{"r1", "r2", "r3"} {
-		l = l.Add(zkrec.MinHistory, 0, ran(id, zkrec.RunInterrupted))
+		l = l.Add(zkrec.MinHistory, 0, ran(id, history.StateInterrupted))
 	}
-	amended, ok := l.Amend(ran("r2", zkrec.RunOK))
+	amended, ok := l.Amend(ran("r2", history.StateOK))
 	was, got := l.History().Entries, amended.History().Entries
-	if !ok || got[0] != was[0] || got[1].State != zkrec.RunOK || got[1].Number != 2 || got[1].Rev != 4 || got[2] != was[2] {
+	if !ok || got[0] != was[0] || got[1].State != history.StateOK || got[1].Number != 2 || got[1].Rev != 4 || got[2] != was[2] {
 		t.Errorf("amended to %+v, %v", got, ok)
 	}
-	if late := ran("r2", zkrec.RunOK); l.Says(late) || !amended.Says(late) || amended.Says(ran("r9", zkrec.RunOK)) {
+	if late := ran("r2", history.StateOK); l.Says(late) || !amended.Says(late) || amended.Says(ran("r9", history.StateOK)) {
 		t.Error("what the history says of a run is not known")
 	}
-	if was[1].State != zkrec.RunInterrupted {
+	if was[1].State != history.StateInterrupted {
 		t.Error("the log that was given has changed")
 	}
 	if unchanged, ok := l.Amend(ran("r9", "")); ok || !reflect.DeepEqual(unchanged, l) {
 		t.Errorf("the result of a run that is not there makes it %+v", unchanged)
 	}
 	const keep = zkrec.HistoryPages - 1
-	l = zkrec.Log{}.Add(keep, 0, ran("r1", zkrec.RunInterrupted))
-	if _, ok = l.Amend(ran("r1", zkrec.RunOK)); !ok { // which nobody writes
+	l = zkrec.Log{}.Add(keep, 0, ran("r1", history.StateInterrupted))
+	if _, ok = l.Amend(ran("r1", history.StateOK)); !ok { // which nobody writes
 		t.Error("r1 is not there")
 	}
 	for range zkrec.HistoryPages {
-		l = l.Add(keep, 0, ran("next", zkrec.RunOK))
+		l = l.Add(keep, 0, ran("next", history.StateOK))
 	}
 	if h := l.History(); h.Dropped != 1 {
 		t.Errorf("it has forgotten write %d, want 1", h.Dropped)

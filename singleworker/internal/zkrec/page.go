@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // HistoryPages is how many nodes a history takes: one is written with each result, so a result
@@ -64,27 +66,27 @@ func isOfRun(name string) bool {
 // pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after
 // others are in milliseconds.
 type pageEntry struct {
-	Tick      int64        `json:"t"`
-	Run       string       `json:"r,omitempty"`   // the bytes of its UUID, in base64
-	RunID     string       `json:"id,omitempty"`  // if it is not a UUID
-	Start     int64        `json:"s,omitempty"`   // after the tick
-	End       int64        `json:"e,omitempty"`   // after the start, or after the last of the ticks
-	State     string       `json:"is,omitempty"`  // RunOK unless it says another
-	Rev       int64        `json:"rev,omitempty"` // see page.Ahead
-	By        *otherWriter `json:"by,omitempty"`
-	Attempt   *int         `json:"attempt,omitempty"`
-	Manual    string       `json:"manual,omitempty"`
-	Failures  int          `json:"failures,omitempty"`
-	Error     string       `json:"error,omitempty"`
-	TakenFrom string       `json:"taken_from,omitempty"`
-	Delayed   int64        `json:"delayed,omitempty"`
-	Passed    int64        `json:"passed,omitempty"`
-	NotBegun  bool         `json:"not_begun,omitempty"`
-	Always    bool         `json:"always,omitempty"`
-	Restarts  int          `json:"restarts,omitempty"`
-	To        int64        `json:"to,omitempty"`
-	Count     int          `json:"count,omitempty"`
-	Reason    string       `json:"reason,omitempty"`
+	Tick      int64          `json:"t"`
+	Run       string         `json:"r,omitempty"`   // the bytes of its UUID, in base64
+	RunID     string         `json:"id,omitempty"`  // if it is not a UUID
+	Start     int64          `json:"s,omitempty"`   // after the tick
+	End       int64          `json:"e,omitempty"`   // after the start, or after the last of the ticks
+	State     history.State  `json:"is,omitempty"`  // history.StateOK unless it says another
+	Rev       int64          `json:"rev,omitempty"` // see page.Ahead
+	By        *otherWriter   `json:"by,omitempty"`
+	Attempt   *int           `json:"attempt,omitempty"`
+	Manual    string         `json:"manual,omitempty"`
+	Failures  int            `json:"failures,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	TakenFrom string         `json:"taken_from,omitempty"`
+	Delayed   int64          `json:"delayed,omitempty"`
+	Passed    int64          `json:"passed,omitempty"`
+	NotBegun  bool           `json:"not_begun,omitempty"`
+	Always    bool           `json:"always,omitempty"`
+	Restarts  int            `json:"restarts,omitempty"`
+	To        int64          `json:"to,omitempty"`
+	Count     int            `json:"count,omitempty"`
+	Reason    history.Reason `json:"reason,omitempty"`
 }
 
 // firstAttempt is the Attempt of most entries.
@@ -107,7 +109,7 @@ func (p *page) encode(e Entry) []byte {
 	if out.Start, out.End = e.Started-e.Tick, e.Ended-e.Started; e.RunID == "" {
 		out.Start, out.End = e.Started, e.Ended-e.Last()
 	}
-	if e.State != RunOK {
+	if e.State != history.StateOK {
 		out.State = e.State
 	}
 	if e.Rev != e.Number+p.Ahead {
@@ -130,7 +132,7 @@ func (p *page) decode(i int) (Entry, error) {
 		return Entry{}, err
 	}
 	e := Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
-		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: RunOK, Error: in.Error,
+		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: history.StateOK, Error: in.Error,
 		TakenFrom: in.TakenFrom, Delayed: in.Delayed, Passed: in.Passed, NotBegun: in.NotBegun, Always: in.Always, Restarts: in.Restarts,
 		unknown: more,
 	}}

@@ -6,38 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-)
 
-// The states of a run, and of a tick that was not run.
-const (
-	RunRunning     = "running"
-	RunOK          = "ok"
-	RunFailed      = "failed"
-	RunTimedOut    = "timed_out"
-	RunRefused     = "refused"     // of the first shard: BeforeTick refused the tick
-	RunInterrupted = "interrupted" // its instance died, stopped or lost the job in mid-run; or an operator stopped it
-	RunLost        = "lost"        // interrupted without a result, and not run again
-	TickSkipped    = "skipped"     // not run because of a policy or an operator
-	TickMissed     = "missed"      // not claimed in time, and not run by the misfire policy
-)
-
-// Why a tick is skipped or missed.
-const (
-	ReasonOverlap         = "overlap"          // the previous run was still in progress
-	ReasonPaused          = "paused"           // the job was paused
-	ReasonNoOwner         = "no_owner"         // it came before the owner adopted the job
-	ReasonAbsent          = "absent"           // of a job that runs on every instance: this one was not there
-	ReasonStalled         = "stalled"          // its owner could not claim it in time
-	ReasonDelayed         = "delayed"          // its owner had as many runs in progress as it may, for too long
-	ReasonRefused         = "refused"          // BeforeTick refused it
-	ReasonNotBegun        = "not_begun"        // BeforeTick did not return nil for it: the first shard's history says why
-	ReasonScheduleChanged = "schedule_changed" // its schedule was replaced before it was claimed
-)
-
-// What follows a run that did not succeed.
-const (
-	NextRetry = "retry" // it failed
-	NextRerun = "rerun" // it was interrupted
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // MaxErrorBytes is how much of a run's error text is kept.
@@ -47,17 +17,17 @@ const MaxErrorBytes = 4 << 10
 // were not run. Times are Unix milliseconds; those of the run are by its
 // instance's clock.
 type Run struct {
-	Tick     int64  `json:"tick"`             // the scheduled time; for a manual run, when it was requested
-	Manual   string `json:"manual,omitempty"` // the ID of the request for a manual run
-	RunID    string `json:"run_id,omitempty"`
-	SID      string `json:"sid,omitempty"`
-	Token    int64  `json:"token,omitempty"`
-	Attempt  int    `json:"attempt,omitempty"`  // of this tick, from 1; one that was not begun does not count
-	Failures int    `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
-	Started  int64  `json:"started,omitempty"`  // of the claim
-	State    string `json:"state"`
-	Ended    int64  `json:"ended,omitempty"`
-	Error    string `json:"error,omitempty"` // at most MaxErrorBytes
+	Tick     int64         `json:"tick"`             // the scheduled time; for a manual run, when it was requested
+	Manual   string        `json:"manual,omitempty"` // the ID of the request for a manual run
+	RunID    string        `json:"run_id,omitempty"`
+	SID      string        `json:"sid,omitempty"`
+	Token    int64         `json:"token,omitempty"`
+	Attempt  int           `json:"attempt,omitempty"`  // of this tick, from 1; one that was not begun does not count
+	Failures int           `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
+	Started  int64         `json:"started,omitempty"`  // of the claim
+	State    history.State `json:"state"`
+	Ended    int64         `json:"ended,omitempty"`
+	Error    string        `json:"error,omitempty"` // at most MaxErrorBytes
 	// TakenFrom is the former owner, from which the slot was taken for this run because it had not
 	// claimed it in time.
 	TakenFrom string `json:"taken_from,omitempty"`
@@ -80,7 +50,7 @@ type Run struct {
 }
 
 // Open reports whether the run has no result yet.
-func (r Run) Open() bool { return r.State == RunRunning }
+func (r Run) Open() bool { return r.State == history.StateRunning }
 
 // Tick is the data of a slot's tick node: how far its ticks are accounted for,
 // and the last run with its result, once it has one.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -153,7 +154,7 @@ func TestUnknownFieldsOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := first.Begin(9, zkrec.Run{Tick: 9, RunID: "r2", State: zkrec.RunRunning})
+	next := first.Begin(9, zkrec.Run{Tick: 9, RunID: "r2", State: history.StateRunning})
 	if got, want := string(next.Encode()), `{"schema":1,"tick":9,"run_id":"r2","state":"running","slot_load":3}`; got != want {
 		t.Errorf("the next run is\n%s, want\n%s", got, want)
 	}
@@ -188,7 +189,7 @@ func TestUnknownFieldsOfAnEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := ran("r1", zkrec.RunOK)
+	late := ran("r1", history.StateOK)
 	late.Tick = 7
 	log, ok := log.Amend(late)
 	if !ok || !log.Says(late) {
@@ -209,18 +210,18 @@ func TestUnknownFieldsOfAnEntry(t *testing.T) {
 func TestUnknownFieldsOfAPage(t *testing.T) {
 	t.Parallel()
 	const keep = zkrec.HistoryPages - 1 // one on a page
-	log := zkrec.Log{}.Add(keep, 0, ran("r1", zkrec.RunInterrupted))
+	log := zkrec.Log{}.Add(keep, 0, ran("r1", history.StateInterrupted))
 	newer := strings.Replace(string(log.Encode(0)), `{`, `{"mood":"bad","slot_load":3,`, 1)
 	log, err := zkrec.ParseLog([][]byte{[]byte(newer)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	amended, _ := log.Amend(ran("r1", zkrec.RunOK))
+	amended, _ := log.Amend(ran("r1", history.StateOK))
 	if got := string(amended.Encode(0)); !strings.HasSuffix(got, `,"mood":"bad","slot_load":3}`) {
 		t.Errorf("the page is %s after a late result", got)
 	}
 	for i := range zkrec.HistoryPages {
-		log = log.Add(keep, 0, ran(fmt.Sprintf("next %d", i), zkrec.RunOK))
+		log = log.Add(keep, 0, ran(fmt.Sprintf("next %d", i), history.StateOK))
 	}
 	if got := string(log.Encode(0)); !strings.HasSuffix(got, `],"slot_load":3}`) || strings.Contains(got, "mood") || !strings.Contains(got, "next") {
 		t.Errorf("the page is %s when its node is used again", got)
@@ -229,7 +230,7 @@ func TestUnknownFieldsOfAPage(t *testing.T) {
 
 // Records without unknown fields, as all are in a group of one version, cost nothing to keep them.
 func TestKnownRecordsCostNoMore(t *testing.T) { //nolint:paralleltest // it counts allocations
-	tick := zkrec.Tick{Watermark: 7, Run: zkrec.Run{Tick: 7, RunID: "r", SID: "a", Token: 9, Attempt: 1, Started: 8, State: zkrec.RunRunning}}.Normal()
+	tick := zkrec.Tick{Watermark: 7, Run: zkrec.Run{Tick: 7, RunID: "r", SID: "a", Token: 9, Attempt: 1, Started: 8, State: history.StateRunning}}.Normal()
 	least := func(f func()) float64 { // encoding/json pools its buffers, and the race detector empties pools now and then
 		allocs := testing.AllocsPerRun(1, f)
 		for range 100 {
@@ -250,7 +251,7 @@ func TestKnownRecordsCostNoMore(t *testing.T) { //nolint:paralleltest // it coun
 func BenchmarkTick(b *testing.B) {
 	tick := zkrec.Tick{Run: zkrec.Run{
 		Tick: 1798131600000, RunID: "0198c5e2-0000-7000-8000-000000000001", SID: "host-7-ab12", Token: 4294967301, Attempt: 1,
-		Started: 1798131600004, State: zkrec.RunRunning,
+		Started: 1798131600004, State: history.StateRunning,
 	}}
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
@@ -273,7 +274,7 @@ func BenchmarkHistory(b *testing.B) {
 	var log zkrec.Log
 	for i := range zkrec.MinHistory {
 		log = log.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
-			Tick: int64(i) * 1000, RunID: fmt.Sprintf("0198c5e2-0000-7000-8000-%012d", i), SID: "a", Token: 7, Attempt: 1, Started: int64(i)*1000 + 4, State: zkrec.RunOK,
+			Tick: int64(i) * 1000, RunID: fmt.Sprintf("0198c5e2-0000-7000-8000-%012d", i), SID: "a", Token: 7, Attempt: 1, Started: int64(i)*1000 + 4, State: history.StateOK,
 		}})
 	}
 	pages := make([][]byte, zkrec.HistoryPages)

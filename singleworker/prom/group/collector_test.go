@@ -21,6 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/prom/group"
 	"github.com/swjobs/singleworker/singleworker/swtest"
@@ -215,12 +216,12 @@ func TestLastSuccess(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	job := func(slots ...admin.JobStatus) admin.JobStatus { return admin.JobStatus{Name: "job", Slots: slots} }
 	ended := func(minute int) admin.JobStatus {
-		return admin.JobStatus{Name: "job", LastRun: &admin.Run{State: admin.RunOK, Ended: at(minute)}}
+		return admin.JobStatus{Name: "job", LastRun: &history.Run{State: history.StateOK, Ended: at(minute)}}
 	}
 	failing := func(since time.Time) admin.JobStatus {
-		return admin.JobStatus{Name: "job", LastRun: &admin.Run{State: admin.RunFailed, Ended: at(50)}, Failing: &admin.Failing{OK: since}}
+		return admin.JobStatus{Name: "job", LastRun: &history.Run{State: history.StateFailed, Ended: at(50)}, Failing: &admin.Failing{OK: since}}
 	}
-	runs := admin.JobStatus{Name: "job", LastRun: &admin.Run{State: admin.RunRunning}}
+	runs := admin.JobStatus{Name: "job", LastRun: &history.Run{State: history.StateRunning}}
 	never := admin.JobStatus{Name: "job"}
 	for name, row := range map[string]struct {
 		readings []admin.JobStatus

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/prom/internal/metric"
 )
 
@@ -107,7 +108,9 @@ var jobTable = metric.NewTable([]string{"server_type", "job_name"}, []metric.Met
 		o.Value(float64(len(s.slots)))
 	}),
 	metric.Row("singleworker_group_job_runs_in_progress", metric.Gauge, nil, "Runs of the job in progress.", func(s *status, o *metric.Out) {
-		o.Value(s.howMany(func(slot admin.JobStatus) bool { return slot.LastRun != nil && slot.LastRun.State == admin.RunRunning }))
+		o.Value(s.howMany(func(slot admin.JobStatus) bool {
+			return slot.LastRun != nil && slot.LastRun.State == history.StateRunning
+		}))
 	}),
 	metric.Row("singleworker_group_job_overdue_seconds", metric.Gauge, nil, "Age of the first tick that is late by more than AlarmAfter, neither run nor recorded; 0 if no tick is.", func(s *status, o *metric.Out) {
 		o.Value(s.since(s.Overdue))

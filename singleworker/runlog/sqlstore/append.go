@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -123,7 +123,7 @@ func scan(rows *sql.Rows) (e runlog.Entry, err error) {
 	err = rows.Scan(&e.Slot, &e.Incarnation, &e.Key, &e.Seq, &e.Job, &kind, &at, &ok, &amended, &e.State, &reason, &tick, &to, &e.Count, &e.Manual,
 		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts, &notBegun,
 		&e.Number, &e.Rev)
-	e.Kind, e.Reason, e.Amended = runlog.Kind(kind), admin.Reason(reason), amended != 0
+	e.Kind, e.Reason, e.Amended = runlog.Kind(kind), history.Reason(reason), amended != 0
 	e.NotBegun = notBegun != 0
 	e.At, e.Tick, e.To, e.Started, e.Ended = timeOf(at), timeOf(tick), timeOf(to), timeOf(started), timeOf(ended)
 	return e, err

@@ -10,19 +10,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // run is an entry whose time is its number in minutes.
-func run(seq int, slot, key, state string) runlog.Entry {
+func run(seq int, slot, key string, state history.State) runlog.Entry {
 	at := midnight.Add(time.Duration(seq) * time.Minute)
 	name, _, _ := strings.Cut(slot, "[")
 	return runlog.Entry{
 		Seq: int64(seq), Slot: slot, Job: name, Incarnation: 7, Key: key, Kind: runlog.Ran, At: at,
-		Entry: admin.Entry{Number: int64(seq), Rev: 2 * int64(seq), To: at, Count: 1, Run: admin.Run{
+		Entry: history.Entry{Number: int64(seq), Rev: 2 * int64(seq), To: at, Count: 1, Run: history.Run{
 			Tick: at, State: state, InstanceID: "app-1", Token: 1 << 40, RunID: key, Attempt: 2, Failures: 1, Started: at,
 			Ended: at.Add(1500 * time.Millisecond), Error: "multi\nline é '\"\\", TakenFrom: "app-2", DelayedMillis: 3, Restarts: 4,
 			Manual: "m", NotBegun: true,
@@ -41,11 +41,11 @@ func Contract(t *testing.T, open func() runlog.Store) {
 	if err != nil || state.Seq != 0 || len(state.Positions) != 0 {
 		t.Fatalf("an empty log is %+v, %v", state, err)
 	}
-	row := run(3, "report[1]", "tick:1", admin.RunSkipped)
-	row.Kind, row.RunID, row.Reason, row.Count = runlog.NotRun, "", admin.ReasonPaused, 3
+	row := run(3, "report[1]", "tick:1", history.StateSkipped)
+	row.Kind, row.RunID, row.Reason, row.Count = runlog.NotRun, "", history.ReasonPaused, 3
 	first := []runlog.Entry{
-		run(1, "report[0]", "a", admin.RunOK), run(2, "report[1]", "a", admin.RunInterrupted), row,
-		run(4, "Report", "b", admin.RunFailed), run(5, "other", "c", admin.RunOK),
+		run(1, "report[0]", "a", history.StateOK), run(2, "report[1]", "a", history.StateInterrupted), row,
+		run(4, "Report", "b", history.StateFailed), run(5, "other", "c", history.StateOK),
 	}
 	positions := make(map[string]runlog.Position)
 	for _, e := range first {
@@ -55,10 +55,10 @@ func Contract(t *testing.T, open func() runlog.Store) {
 	if err := store.Append(ctx, group, runlog.Batch{Cursor: 18, Entries: []runlog.Entry{run(1, "x", "x", "ok")}}); !errors.Is(err, runlog.ErrConflict) {
 		t.Errorf("the append of who has not seen the last one: %v", err)
 	}
-	amended, grown := run(6, "report[1]", "a", admin.RunOK), row
+	amended, grown := run(6, "report[1]", "a", history.StateOK), row
 	amended.Amended, amended.Number, grown.Amended, grown.Seq, grown.Count, grown.Rev = true, first[1].Number, true, 7, 4, 14
 	gone := runlog.Entry{Seq: 8, Slot: "other", Job: "other", Incarnation: 7, Key: "gone", Kind: runlog.Gone, At: midnight.Add(8 * time.Minute)}
-	hole := runlog.Entry{Seq: 9, Kind: runlog.Hole, Key: "jobs:1", At: midnight.Add(9 * time.Minute), Entry: admin.Entry{Number: 3, Rev: 4}}
+	hole := runlog.Entry{Seq: 9, Kind: runlog.Hole, Key: "jobs:1", At: midnight.Add(9 * time.Minute), Entry: history.Entry{Number: 3, Rev: 4}}
 	positions["report[1]"] = positions["report[1]"].After(amended).After(grown)
 	must(t, store.Append(ctx, group, runlog.Batch{
 		After: 5, Cursor: 19, Entries: []runlog.Entry{amended, grown, gone, hole}, Positions: map[string]runlog.Position{"report[1]": positions["report[1]"]},
@@ -87,11 +87,11 @@ func Voids(t *testing.T, open func() runlog.Store) {
 	_, err := store.Load(t.Context(), group)
 	must(t, err)
 	of := func(seq int, key string, kind runlog.Kind) runlog.Entry {
-		e := run(seq, "report", key, admin.RunSkipped)
+		e := run(seq, "report", key, history.StateSkipped)
 		e.Kind, e.RunID, e.Manual = kind, "", ""
 		return e
 	}
-	kept := run(2, "report", "run-2", admin.RunOK)
+	kept := run(2, "report", "run-2", history.StateOK)
 	first := []runlog.Entry{of(1, "tick:1", runlog.NotRun), kept, of(3, "tick:3", runlog.NotRun), of(4, "tick:4", runlog.NotRun)}
 	position := func(of runlog.Position, entries []runlog.Entry) map[string]runlog.Position {
 		for _, e := range entries {
@@ -102,7 +102,7 @@ func Voids(t *testing.T, open func() runlog.Store) {
 	was := position(runlog.Position{}, first)
 	must(t, store.Append(t.Context(), group, runlog.Batch{Cursor: 1, Entries: first, Positions: was}))
 	hole := runlog.Entry{
-		Seq: 7, Slot: "report", Job: "report", Incarnation: 7, Kind: runlog.Hole, Key: "hole:1", At: midnight, Entry: admin.Entry{Number: 1, Rev: 2, To: midnight},
+		Seq: 7, Slot: "report", Job: "report", Incarnation: 7, Kind: runlog.Hole, Key: "hole:1", At: midnight, Entry: history.Entry{Number: 1, Rev: 2, To: midnight},
 	}
 	again := []runlog.Entry{of(5, "tick:3", runlog.Void), of(6, "tick:4", runlog.Void), hole, of(8, "tick:4", runlog.NotRun)}
 	must(t, store.Append(t.Context(), group, runlog.Batch{After: 4, Cursor: 2, Entries: again, Positions: position(was["report"], again)}))
@@ -159,9 +159,9 @@ func Prunes(t *testing.T, open func() runlog.Store, entries int, exact bool) {
 	state, err := store.Load(ctx, group)
 	must(t, err)
 	for seq := 1; seq <= entries; seq++ {
-		e := run(seq, []string{"a", "b", "rare"}[min(seq%50, 2)], fmt.Sprint("run-", seq), admin.RunOK)
+		e := run(seq, []string{"a", "b", "rare"}[min(seq%50, 2)], fmt.Sprint("run-", seq), history.StateOK)
 		if seq%50 > 2 {
-			e = run(seq, []string{"a", "b"}[seq%2], e.Key, admin.RunOK)
+			e = run(seq, []string{"a", "b"}[seq%2], e.Key, history.StateOK)
 		}
 		p := state.Positions[e.Slot].After(e)
 		must(t, store.Append(ctx, group, runlog.Batch{After: int64(seq - 1), Cursor: int64(seq), Entries: []runlog.Entry{e}, Positions: map[string]runlog.Position{e.Slot: p}}))
@@ -213,7 +213,7 @@ func Race(t *testing.T, open func() runlog.Store) {
 					t.Error(err)
 					return
 				}
-				e := run(int(state.Seq)+1, fmt.Sprint("job-", reader), fmt.Sprint("run-", done), admin.RunOK)
+				e := run(int(state.Seq)+1, fmt.Sprint("job-", reader), fmt.Sprint("run-", done), history.StateOK)
 				err = store.Append(ctx, "race", runlog.Batch{
 					After: state.Seq, Cursor: 1, Entries: []runlog.Entry{e}, Positions: map[string]runlog.Position{e.Slot: state.Positions[e.Slot].After(e)},
 				})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -89,13 +90,13 @@ func (g *group) step() {
 		g.restore()
 	case n < 20 && g.amend(s):
 	case n < 45: // all that the log has not yet
-		e := zkrec.Entry{Run: zkrec.Run{Tick: s.watermark + 1000, State: zkrec.TickSkipped, Ended: tick}, Reason: []string{"paused", "overlap"}[g.r.IntN(2)]}
+		e := zkrec.Entry{Run: zkrec.Run{Tick: s.watermark + 1000, State: history.StateSkipped, Ended: tick}, Reason: []history.Reason{history.ReasonPaused, history.ReasonOverlap}[g.r.IntN(2)]}
 		if tick > e.Tick {
 			e.To, e.Count = tick, int(tick-e.Tick)/1000+1
 		}
 		g.add(s, e)
 	default:
-		states := []string{zkrec.RunOK, zkrec.RunFailed, zkrec.RunInterrupted, zkrec.RunLost}
+		states := []history.State{history.StateOK, history.StateFailed, history.StateInterrupted, history.StateLost}
 		g.add(s, zkrec.Entry{Run: zkrec.Run{
 			Tick: tick, RunID: fmt.Sprintf("run-%d", g.zxid), State: states[g.r.IntN(len(states))], Attempt: 1, SID: "app-1",
 			Token: g.zxid, Started: tick + 3, Ended: tick + 5, Error: "é\x00'\"\\ <b>",
@@ -114,12 +115,12 @@ func (g *group) add(s *slot, e zkrec.Entry) {
 func (g *group) amend(s *slot) bool {
 	recent := s.log.History().Entries
 	recent = recent[max(0, len(recent)-zkrec.MinHistory/2):] // they are read before they are forgotten
-	i := slices.IndexFunc(recent, func(e zkrec.Entry) bool { return e.State == zkrec.RunInterrupted || e.State == zkrec.RunLost })
+	i := slices.IndexFunc(recent, func(e zkrec.Entry) bool { return e.State == history.StateInterrupted || e.State == history.StateLost })
 	if i < 0 {
 		return false
 	}
 	e := recent[i]
-	e.State, e.Ended = zkrec.RunOK, e.Ended+1
+	e.State, e.Ended = history.StateOK, e.Ended+1
 	s.log, _ = s.log.Amend(e)
 	g.amended[identity(s.name, s.incarnation, e.RunID)] = true
 	g.tell(s, e)
@@ -197,22 +198,9 @@ func (g *group) reading() admin.HistoryReading {
 			Name: s.name, Incarnation: s.incarnation, Written: g.now, Rev: history.Rev, Number: history.Number, Dropped: history.Dropped,
 		}
 		for _, e := range history.Entries {
-			h.Entries = append(h.Entries, entryOf(e))
+			h.Entries = append(h.Entries, e.Public())
 		}
 		r.Slots = append(r.Slots, h)
 	}
 	return r
-}
-
-func entryOf(e zkrec.Entry) admin.Entry {
-	at := func(ms int64) time.Time {
-		if ms == 0 {
-			return time.Time{}
-		}
-		return time.UnixMilli(ms).UTC()
-	}
-	return admin.Entry{Number: e.Number, Rev: e.Rev, Run: admin.Run{
-		Tick: at(e.Tick), State: e.State, InstanceID: e.SID, Token: e.Token, RunID: e.RunID, Attempt: e.Attempt,
-		Started: at(e.Started), Ended: at(e.Ended), Error: e.Error,
-	}, To: at(e.Last()), Count: e.Ticks(), Reason: admin.Reason(e.Reason)}
 }

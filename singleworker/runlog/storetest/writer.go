@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -53,7 +54,7 @@ func (w *Writer) Write(ctx context.Context, i, k int) error {
 		now := time.Now().UnixMilli()
 		w.runs++
 		w.histories[i] = w.histories[i].Add(zkrec.MinHistory, 0, zkrec.Entry{Run: zkrec.Run{
-			Tick: now, Started: now, Ended: now, RunID: fmt.Sprintf("run-%d", w.runs), State: zkrec.RunOK, SID: "app-1", Attempt: 1,
+			Tick: now, Started: now, Ended: now, RunID: fmt.Sprintf("run-%d", w.runs), State: history.StateOK, SID: "app-1", Attempt: 1,
 		}})
 		ops = append(ops, w.written(w.names[i], w.histories[i])...)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -13,7 +14,7 @@ import (
 type Log struct {
 	Claims []*Claim // in ZooKeeper's order
 	// Skipped are the ticks that were recorded as not run, in Unix milliseconds, with the reason.
-	Skipped map[Life]map[int64]string
+	Skipped map[Life]map[int64]history.Reason
 	// Owners has, by slot, each change of the owner that lives, in ZooKeeper's order.
 	Owners map[string][]Ownership
 	// Last are the lives that had not ended.
@@ -56,7 +57,7 @@ type Claim struct {
 	Token   int64
 	Run     string
 	SID     string
-	State   string // of its result, as on record in the end; empty if it has no result
+	State   history.State // of its result, as on record in the end; empty if it has no result
 	// NotBegun says that the result says that the handler was certainly not called: another claim is
 	// the same attempt.
 	NotBegun bool
@@ -113,7 +114,7 @@ type skip struct {
 func newScribe(group string) *scribe {
 	tree := zkrec.NewTree(group)
 	s := &scribe{
-		Log:   &Log{Skipped: make(map[Life]map[int64]string), Owners: make(map[string][]Ownership), sums: make(map[int64]uint64)},
+		Log:   &Log{Skipped: make(map[Life]map[int64]history.Reason), Owners: make(map[string][]Ownership), sums: make(map[int64]uint64)},
 		model: ledger.NewModel(tree), past: txnlog.NewHistory(), born: make(map[string]int64), runs: make(map[string]*Claim),
 		skips: make(map[int64][]skip),
 	}
@@ -144,7 +145,7 @@ func (s *scribe) recorded(txn *txnlog.Txn, _ string, entry zkrec.Entry, _ bool) 
 func (s *scribe) skipped(slot string, tick int64, entry zkrec.Entry) {
 	life := s.life(slot)
 	if s.Skipped[life] == nil {
-		s.Skipped[life] = make(map[int64]string)
+		s.Skipped[life] = make(map[int64]history.Reason)
 	}
 	s.Skipped[life][tick] = entry.Reason
 	s.skips[s.zxid] = append(s.skips[s.zxid], skip{life, tick})

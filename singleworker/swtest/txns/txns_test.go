@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -72,16 +73,16 @@ func TestScribe(t *testing.T) {
 
 	token := w.write(0, 1, set(tree.Alive("j"), a, 1), create(tree.Heartbeat("j", "a"), nil))
 	claim := zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{
-		Tick: at(1).UnixMilli(), RunID: "r1", SID: "a", Token: token, Attempt: 1, Started: at(1).UnixMilli(), State: zkrec.RunRunning,
+		Tick: at(1).UnixMilli(), RunID: "r1", SID: "a", Token: token, Attempt: 1, Started: at(1).UnixMilli(), State: history.StateRunning,
 	}}
 	claimed := w.write(1, 1, set(tree.Tick("j"), claim.Encode(), 1))
 	ended := claim
-	ended.State, ended.Ended = zkrec.RunOK, at(2).UnixMilli()
-	skipped := zkrec.Entry{Run: zkrec.Run{Tick: at(2).UnixMilli(), SID: "a", Token: token, State: zkrec.TickSkipped, Ended: at(2).UnixMilli()}, Reason: zkrec.ReasonOverlap}
+	ended.State, ended.Ended = history.StateOK, at(2).UnixMilli()
+	skipped := zkrec.Entry{Run: zkrec.Run{Tick: at(2).UnixMilli(), SID: "a", Token: token, State: history.StateSkipped, Ended: at(2).UnixMilli()}, Reason: history.ReasonOverlap}
 	ended.Watermark = at(2).UnixMilli()
-	history := zkrec.Log{}.Add(zkrec.MinHistory, claim.Watermark, zkrec.Entry{Run: ended.Run}, skipped)
-	ended.History = history.Mark()
-	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), history.Encode(0), 1))
+	log := zkrec.Log{}.Add(zkrec.MinHistory, claim.Watermark, zkrec.Entry{Run: ended.Run}, skipped)
+	ended.History = log.Mark()
+	w.write(2, 1, set(tree.Tick("j"), ended.Encode(), 2), set(tree.History("j"), log.Encode(0), 1))
 
 	w.zxid++
 	w.take(txnlog.Txn{
@@ -94,7 +95,7 @@ func TestScribe(t *testing.T) {
 	if len(w.Claims) != 1 || *w.Claims[0] != want {
 		t.Errorf("claims %+v, want %+v", w.Claims, want)
 	}
-	if got := w.Skipped[life]; len(got) != 1 || got[at(2).UnixMilli()] != zkrec.ReasonOverlap {
+	if got := w.Skipped[life]; len(got) != 1 || got[at(2).UnixMilli()] != history.ReasonOverlap {
 		t.Errorf("skipped %v, want the tick of %v", w.Skipped, at(2))
 	}
 	if len(w.Violations) != 0 {
@@ -132,7 +133,7 @@ func TestScribeReportsViolations(t *testing.T) {
 		nodes = append(nodes, create(n.Path, n.Data))
 	}
 	w.write(0, 1, nodes...)
-	claim := zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{Tick: at(1).UnixMilli(), RunID: "r", SID: "a", Token: 1, Attempt: 1, State: zkrec.RunRunning}}
+	claim := zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{Tick: at(1).UnixMilli(), RunID: "r", SID: "a", Token: 1, Attempt: 1, State: history.StateRunning}}
 	w.write(1, 1, set(tree.Tick("j"), claim.Encode(), 1))
 	if len(w.Violations) != 1 || w.Violations[0].Rule != "claimant" || w.Violations[0].Slot != "j" {
 		t.Errorf("violations %v, want one of the rule claimant", w.Violations)
@@ -151,19 +152,19 @@ func lostClaim() (w *writer, first zkrec.Tick) {
 	w.write(0, 2, nodes...)
 	token := w.write(0, 1, set(tree.Alive("j"), a, 1), create(tree.Heartbeat("j", "a"), nil))
 	first = zkrec.Tick{Watermark: at(1).UnixMilli(), Run: zkrec.Run{
-		Tick: at(1).UnixMilli(), RunID: "r1", SID: "a", Token: token, Attempt: 1, Started: at(1).UnixMilli(), State: zkrec.RunRunning,
+		Tick: at(1).UnixMilli(), RunID: "r1", SID: "a", Token: token, Attempt: 1, Started: at(1).UnixMilli(), State: history.StateRunning,
 	}}
 	w.write(1, 1, set(tree.Tick("j"), first.Encode(), 1))
 	second := first
-	second.Ended, second.State, second.Watermark = at(2).UnixMilli(), zkrec.RunOK, at(1).UnixMilli()
-	history := zkrec.Log{}.Add(zkrec.MinHistory, first.Watermark, zkrec.Entry{Run: second.Run})
-	second.History = history.Mark()
-	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 2), set(tree.History("j"), history.Encode(0), 1))
-	second.Run = zkrec.Run{Tick: at(2).UnixMilli(), RunID: "r2", SID: "a", Token: token, Attempt: 1, State: zkrec.RunRunning}
+	second.Ended, second.State, second.Watermark = at(2).UnixMilli(), history.StateOK, at(1).UnixMilli()
+	log := zkrec.Log{}.Add(zkrec.MinHistory, first.Watermark, zkrec.Entry{Run: second.Run})
+	second.History = log.Mark()
+	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 2), set(tree.History("j"), log.Encode(0), 1))
+	second.Run = zkrec.Run{Tick: at(2).UnixMilli(), RunID: "r2", SID: "a", Token: token, Attempt: 1, State: history.StateRunning}
 	second.Watermark = at(2).UnixMilli()
 	w.write(2, 1, set(tree.Tick("j"), second.Encode(), 3))
 	w.zxid = 1 << 32 // the next leader
-	first.History = history.Mark()
+	first.History = log.Mark()
 	return w, first
 }
 
@@ -208,14 +209,14 @@ func TestCameBack(t *testing.T) {
 	const next = 1 << 32
 	w, first := lostClaim()
 	ended := first
-	ended.RunID, ended.State, ended.Tick, ended.Watermark = "r2", zkrec.RunOK, at(2).UnixMilli(), at(2).UnixMilli()
+	ended.RunID, ended.State, ended.Tick, ended.Watermark = "r2", history.StateOK, at(2).UnixMilli(), at(2).UnixMilli()
 	before := first.Run
-	before.State, before.Ended = zkrec.RunOK, at(2).UnixMilli()
-	history := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
-	ended.History = history.Mark()
+	before.State, before.Ended = history.StateOK, at(2).UnixMilli()
+	past := zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: before}).Add(zkrec.MinHistory, 0, zkrec.Entry{Run: ended.Run})
+	ended.History = past.Mark()
 	w.write(0, 1) // of a leader that did without r2
 	w.zxid = 2 * next
-	w.write(3, 1, set(tree.Tick("j"), ended.Encode(), 4), set(tree.History("j"), history.Encode(0), 2))
+	w.write(3, 1, set(tree.Tick("j"), ended.Encode(), 4), set(tree.History("j"), past.Encode(0), 2))
 	r2 := w.Claims[1].Zxid
 	committed := make(map[int64]bool)
 	for _, txn := range w.all {
@@ -230,7 +231,7 @@ func TestCameBack(t *testing.T) {
 	if err != nil || len(log.Losses) != 1 || log.Losses[0] != (Loss{First: r2, Last: r2, Txns: 1, Shown: 2*next + 1, Time: at(3), Back: true}) {
 		t.Fatalf("%v, losses %+v", err, log.Losses)
 	}
-	if len(log.Violations) != 0 || len(log.Claims) != 2 || log.Claims[1].State != zkrec.RunOK || log.Claims[1].Lost || log.Dropped != 0 {
+	if len(log.Violations) != 0 || len(log.Claims) != 2 || log.Claims[1].State != history.StateOK || log.Claims[1].Lost || log.Dropped != 0 {
 		t.Errorf("violations %v, claims %v, dropped %d", log.Violations, log.Claims, log.Dropped)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 func (f *fakeClient) Orders(ctx context.Context) ([]admin.Order, error) {
@@ -34,7 +35,7 @@ func (f *fakeClient) EnableAt(ctx context.Context, _ admin.Target) (admin.OrderR
 func (f *fakeClient) Instance(ctx context.Context, _ string) (admin.InstanceDetails, error) {
 	i := f.instances[0]
 	i.Labels, i.Address, i.JobOrders = map[string]string{"zone": "a", "disk": "ssd"}, "http://db7:8080/jobs", []admin.Order{{InstanceID: i.ID, Job: "report", By: "alice@host", Reason: "disk", At: testNow.Add(-1 * time.Hour)}}
-	run := &admin.Run{Tick: testNow, State: admin.RunRunning, InstanceID: i.ID, Token: 17, RunID: "r1", Attempt: 1, Started: testNow}
+	run := &history.Run{Tick: testNow, State: history.StateRunning, InstanceID: i.ID, Token: 17, RunID: "r1", Attempt: 1, Started: testNow}
 	return admin.InstanceDetails{
 		Instance: i, SessionID: "0x1000a2b", SessionTimeout: 10 * time.Second, Handlers: []string{"import", "nightly"},
 		Slots: []admin.OwnedSlot{{Name: "import[1]", Token: 16, Since: testNow.Add(-3 * time.Hour)}, {Name: "nightly", Token: 17, Since: testNow.Add(-2 * time.Hour), Run: run}},

@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -224,7 +225,7 @@ func TestUnreadableGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	job := h.fake.jobs["orphan"]
-	job.LastRun = &admin.Run{State: "unreadable", Error: `tick record "zzz": invalid character 'z'`}
+	job.LastRun = &history.Run{State: "unreadable", Error: `tick record "zzz": invalid character 'z'`}
 	h.fake.jobs = map[string]admin.JobStatus{"orphan": job}
 	h.fake.instances = []admin.Instance{{ID: "app-3", State: "unreadable"}}
 	golden(t, "unreadable", strings.Join([]string{
@@ -248,7 +249,7 @@ func TestTroubleGolden(t *testing.T) {
 		j.Overdue = hours(-2)
 		j.Paused = &admin.Pause{Since: hours(-1)}
 		j.Watermark = hours(2)
-		j.HeldRun = &admin.Run{Tick: hours(-2), State: "interrupted", NextAttempt: "rerun", NextAttemptAt: hours(-1)}
+		j.HeldRun = &history.Run{Tick: hours(-2), State: "interrupted", NextAttempt: "rerun", NextAttemptAt: hours(-1)}
 	})
 	change("レポート", func(j *admin.JobStatus) {
 		j.Watermark, j.Overdue = hours(-50), hours(-26)

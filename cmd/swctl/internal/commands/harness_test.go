@@ -21,6 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
@@ -129,7 +130,7 @@ func golden(t *testing.T, name, text string) {
 // tested on a real one: see onGroup.
 type fakeClient struct {
 	jobs       map[string]admin.JobStatus
-	entries    map[string][]admin.Entry
+	entries    map[string][]history.Entry
 	log        []admin.LogEntry
 	explained  map[string]admin.Explanation // what Why returns, but for the job
 	instances  []admin.Instance
@@ -143,7 +144,7 @@ type fakeClient struct {
 	own        bool             // which is all there is
 	live       bool             // instances are, for Clear
 	missed     int              // ticks, of Resume
-	ended      []admin.Entry    // what AwaitRun returns
+	ended      []history.Entry  // what AwaitRun returns
 	triggered  admin.TriggerOptions
 	stopped    admin.StopOptions
 	onAwait    func()                 // called when AwaitOwner begins
@@ -166,7 +167,7 @@ func newFake() *fakeClient {
 			Version: 2, Declared: true, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: since},
 			Registered: []string{"app-1", "app-2"}, NextRun: tick.Add(24 * time.Hour),
-			LastRun: &admin.Run{
+			LastRun: &history.Run{
 				Tick: tick, State: "failed", InstanceID: "app-2", Token: 4294967313, RunID: "0198c5e2", Attempt: 1,
 				Started: tick.Add(40 * time.Millisecond), Ended: tick.Add(41240 * time.Millisecond),
 				Error: "dial tcp 10.0.0.9:5432: connection refused\n\x1b[31mgoroutine 7\x1b[0m [running]:\n\tmain.report()",
@@ -181,7 +182,7 @@ func newFake() *fakeClient {
 			Name: "レポート", Job: job.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-1", Token: 4294967400, Since: testNow.Add(-90 * time.Second)},
 			Registered: []string{"app-1"}, NextRun: time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC),
-			LastRun: &admin.Run{
+			LastRun: &history.Run{
 				Tick: testNow.Add(-41 * time.Second), State: "running", InstanceID: "app-1", Token: 4294967400,
 				RunID: "0198c5ff", Attempt: 2, Started: testNow.Add(-41 * time.Second),
 			},
@@ -191,7 +192,7 @@ func newFake() *fakeClient {
 			Reason: reason.Reason{Code: reason.NewerVersion, Error: "job spec: written with schema 9,\nthis version reads up to 1: upgrade it"},
 		},
 	}
-	f.entries = map[string][]admin.Entry{"nightly": nightlyEntries()}
+	f.entries = map[string][]history.Entry{"nightly": nightlyEntries()}
 	for name, status := range f.jobs {
 		if status.State != admin.StateInvalid {
 			status.Job = status.Job.WithDefaults()
@@ -217,11 +218,11 @@ func nightlyRequests() []admin.Request {
 }
 
 // nightlyEntries is a history with one of everything.
-func nightlyEntries() []admin.Entry {
+func nightlyEntries() []history.Entry {
 	tick := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
 	day := func(back int) time.Time { return tick.AddDate(0, 0, -back) }
-	run := func(tick time.Time, state string, attempt int, took time.Duration) admin.Entry {
-		e := admin.Entry{To: tick, Count: 1, Run: admin.Run{
+	run := func(tick time.Time, state history.State, attempt int, took time.Duration) history.Entry {
+		e := history.Entry{To: tick, Count: 1, Run: history.Run{
 			Tick: tick, State: state, InstanceID: "app-2", Token: 4294967313, RunID: fmt.Sprintf("0198c5e%d", attempt),
 			Attempt: attempt, Started: tick.Add(40 * time.Millisecond),
 		}}
@@ -230,10 +231,10 @@ func nightlyEntries() []admin.Entry {
 		}
 		return e
 	}
-	row := func(from, to time.Time, count int, state, reason string) admin.Entry {
-		return admin.Entry{
-			Run: admin.Run{Tick: from, State: state, InstanceID: "app-2", Token: 4294967313, Ended: to.Add(time.Minute)},
-			To:  to, Count: count, Reason: admin.Reason(reason),
+	row := func(from, to time.Time, count int, state history.State, reason history.Reason) history.Entry {
+		return history.Entry{
+			Run: history.Run{Tick: from, State: state, InstanceID: "app-2", Token: 4294967313, Ended: to.Add(time.Minute)},
+			To:  to, Count: count, Reason: reason,
 		}
 	}
 	manual := run(testNow.Add(-41*time.Second), "running", 1, 0)
@@ -243,10 +244,10 @@ func nightlyEntries() []admin.Entry {
 	failed.NextAttempt, failed.NextAttemptAt = "retry", testNow.Add(90*time.Second)
 	taken := run(day(6), "ok", 1, 38*time.Second)
 	taken.TakenFrom = "app-1"
-	return []admin.Entry{
+	return []history.Entry{
 		manual, failed, run(tick, "timed_out", 1, 10*time.Minute),
 		row(day(4), day(1), 4, "skipped", "paused"), row(day(5), day(5), 1, "missed", "no_owner"),
-		taken, {Run: admin.Run{State: "unreadable", Error: "history \"zzz\": invalid character"}, Count: 1},
+		taken, {Run: history.Run{State: "unreadable", Error: "history \"zzz\": invalid character"}, Count: 1},
 	}
 }
 
@@ -342,8 +343,8 @@ func (f *fakeClient) Log(ctx context.Context, opts admin.LogOptions) ([]admin.Lo
 	return chosen, f.begin(ctx, "Log "+opts.Job)
 }
 
-func (f *fakeClient) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error) {
-	all := make([][]admin.Entry, len(jobs))
+func (f *fakeClient) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error) {
+	all := make([][]history.Entry, len(jobs))
 	for i, job := range jobs {
 		all[i] = f.entries[job.Name]
 	}
@@ -392,9 +393,9 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 }
 
 // AwaitRun gives the test's answer, and at the end of its context how far it is.
-func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error) {
+func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]history.Entry, error) {
 	if err := f.begin(ctx, "AwaitRun "+name); err != nil {
-		return []admin.Entry{{Run: admin.Run{Manual: id, State: admin.RunWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not started it: %w", name, err)
+		return []history.Entry{{Run: history.Run{Manual: id, State: history.StateWaiting}, Count: 1}}, fmt.Errorf("manual run of %s: app-2 has not started it: %w", name, err)
 	}
 	for i := range f.ended {
 		f.ended[i].Manual = id
@@ -431,18 +432,18 @@ func (f *fakeClient) CancelRequests(ctx context.Context, name, id string) ([]adm
 	return list, f.begin(ctx, "CancelRequests "+name)
 }
 
-func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error) {
+func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error) {
 	f.stopped = opts
-	var runs []admin.Entry
+	var runs []history.Entry
 	job, err := f.find("stop the run of "+name, name)
 	if err != nil {
 		return nil, err
 	}
 	for _, slot := range append([]admin.JobStatus{job}, job.Slots...) {
-		if slot.LastRun == nil || slot.LastRun.State != admin.RunRunning {
+		if slot.LastRun == nil || slot.LastRun.State != history.StateRunning {
 			continue
 		}
-		run := admin.Entry{Run: *slot.LastRun, To: slot.LastRun.Tick, Count: 1}
+		run := history.Entry{Run: *slot.LastRun, To: slot.LastRun.Tick, Count: 1}
 		if slot.Shard != nil {
 			run.Shard = &slot.Shard.Index
 		}
@@ -455,7 +456,7 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 		return runs, fmt.Errorf("stop the run of %s: run %s has not ended yet: %w", name, runs[0].RunID, err)
 	}
 	for i := range runs {
-		runs[i].State, runs[i].Ended, runs[i].Error = admin.RunInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason
+		runs[i].State, runs[i].Ended, runs[i].Error = history.StateInterrupted, testNow, "stopped by "+opts.By+": "+opts.Reason
 	}
 	return runs, nil
 }
@@ -486,7 +487,7 @@ func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.
 	missed := f.entries[name][4]
 	missed.InstanceID = "app\x1b-2"
 	return admin.Explanation{
-		Job: job, Asked: at, Tick: missed.Tick, Fate: admin.RunMissed, Reason: admin.ReasonNoOwner, Entries: []admin.Entry{missed},
+		Job: job, Asked: at, Tick: missed.Tick, Fate: history.StateMissed, Reason: history.ReasonNoOwner, Entries: []history.Entry{missed},
 		At: testNow, ScheduleSince: testNow.AddDate(0, 0, -30),
 	}, nil
 }

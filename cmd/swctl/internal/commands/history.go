@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -46,11 +46,11 @@ swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .err
 			{Name: flagAll, Usage: "all jobs, of a store"},
 			{Name: flagSummary, Usage: "of a store, one line for each job or shard"},
 		},
-		Run: a.run(history),
+		Run: a.run(historyOf),
 	}
 }
 
-func history(ctx context.Context, c *call) error {
+func historyOf(ctx context.Context, c *call) error {
 	if c.ofStore() {
 		return storedHistory(ctx, c)
 	}
@@ -84,6 +84,6 @@ func history(ctx context.Context, c *call) error {
 	})
 }
 
-func wentWell(entry admin.Entry) bool {
-	return entry.State == admin.RunOK || entry.State == admin.RunRunning || entry.State == admin.RunSkipped
+func wentWell(entry history.Entry) bool {
+	return entry.State == history.StateOK || entry.State == history.StateRunning || entry.State == history.StateSkipped
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -18,9 +19,9 @@ var errStopped = errors.New("that is all")
 // logged keeps the fake group's histories, in a directory.
 func (h *harness) logged(t *testing.T, dir string) {
 	t.Helper()
-	var entries []admin.Entry
+	var entries []history.Entry
 	for _, e := range nightlyEntries() {
-		if e.State != admin.RunRunning && e.State != admin.RunUnreadable { // as records have them
+		if e.State != history.StateRunning && e.State != history.StateUnreadable { // as records have them
 			entries = append(entries, e)
 		}
 	}
@@ -29,12 +30,12 @@ func (h *harness) logged(t *testing.T, dir string) {
 		entries[i].Number, entries[i].Rev = int64(i+1), int64(i+1)
 	}
 	n := int64(len(entries))
-	other := admin.Entry{
+	other := history.Entry{
 		Number: n + 21, Rev: n + 21,
-		Run: admin.Run{Tick: testNow, State: admin.RunFailed, RunID: "r-x", Attempt: 1, Started: testNow, Ended: testNow.Add(time.Second), Error: "no\x1b[31m"},
+		Run: history.Run{Tick: testNow, State: history.StateFailed, RunID: "r-x", Attempt: 1, Started: testNow, Ended: testNow.Add(time.Second), Error: "no\x1b[31m"},
 		To:  testNow, Count: 1,
 	}
-	history := func(name string, incarnation, dropped int64, entries ...admin.Entry) admin.SlotHistory {
+	history := func(name string, incarnation, dropped int64, entries ...history.Entry) admin.SlotHistory {
 		last := entries[len(entries)-1]
 		return admin.SlotHistory{
 			Name: name, Incarnation: incarnation, Written: testNow, Rev: last.Rev, Number: last.Number, Dropped: dropped, Entries: entries,

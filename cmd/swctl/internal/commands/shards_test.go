@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -29,13 +30,13 @@ func (h *harness) sharded() {
 		Registered: []string{"app-1", "app-2", "app-3"}, NextRun: tick.Add(time.Hour),
 		Watermark: tick.Add(-time.Hour), Complete: tick.Add(-time.Hour),
 	}
-	for k, state := range []string{"ok", "running", "failed", "ok"} {
+	for k, state := range []history.State{"ok", "running", "failed", "ok"} {
 		slot := whole
 		slot.Name, slot.Slots, slot.Complete = fmt.Sprintf("import[%d]", k), nil, time.Time{}
 		slot.State, slot.Reason, slot.Watermark = admin.StateOwned, reason.Reason{}, tick
 		slot.Shard = &admin.Shard{Index: k, Total: 4, Parameter: whole.Job.ShardParameters[k]}
 		slot.Owner = &admin.Owner{InstanceID: []string{"app-1", "app-2", "app-1", "app-3"}[k], Token: int64(4294967400 + k), Since: tick.Add(-time.Duration(k) * time.Hour)}
-		slot.LastRun = &admin.Run{
+		slot.LastRun = &history.Run{
 			Tick: tick, State: state, InstanceID: slot.Owner.InstanceID, Token: slot.Owner.Token, RunID: fmt.Sprintf("0198c7%d", k),
 			Attempt: 1, Started: tick.Add(40 * time.Millisecond), Ended: tick.Add(41 * time.Second),
 		}
@@ -48,9 +49,9 @@ func (h *harness) sharded() {
 	last.Watermark, last.LastRun.Tick = tick.Add(-time.Hour), tick.Add(-time.Hour)
 	last.Alarm = &admin.Alarm{Tick: tick, InstanceID: "app-2", At: tick.Add(time.Minute)}
 	h.fake.jobs = map[string]admin.JobStatus{"import": whole, "nightly": h.fake.jobs["nightly"]}
-	var entries []admin.Entry
+	var entries []history.Entry
 	for _, k := range []int{1, 0, 2} {
-		entries = append(entries, admin.Entry{Run: *whole.Slots[k].LastRun, To: tick, Count: 1, Shard: &whole.Slots[k].Shard.Index})
+		entries = append(entries, history.Entry{Run: *whole.Slots[k].LastRun, To: tick, Count: 1, Shard: &whole.Slots[k].Shard.Index})
 	}
 	h.fake.entries["import"], h.fake.entries["import[2]"] = entries, entries[2:]
 	shards := make([]admin.Explanation, len(whole.Slots))
@@ -58,7 +59,7 @@ func (h *harness) sharded() {
 		shards[k] = admin.Explanation{Job: slot, Tick: tick, Fate: admin.FateLate, At: testNow}
 		for _, e := range entries {
 			if *e.Shard == k {
-				shards[k].Fate, shards[k].Entries = admin.Fate(e.State), []admin.Entry{e}
+				shards[k].Fate, shards[k].Entries = e.State, []history.Entry{e}
 			}
 		}
 	}
@@ -123,7 +124,7 @@ func TestResizingGolden(t *testing.T) {
 	h.sharded()
 	h.change(func(job *admin.JobStatus) {
 		job.Job.Shards = 2
-		job.Slots[1].HeldRun = &admin.Run{Tick: testNow.Add(-time.Hour), State: "failed", NextAttempt: "retry"}
+		job.Slots[1].HeldRun = &history.Run{Tick: testNow.Add(-time.Hour), State: "failed", NextAttempt: "retry"}
 		job.Resizing = &admin.Resizing{From: 4, To: 2, Until: testNow.Truncate(time.Hour), WaitsFor: []string{"import[1]", "import[2]", "import[3]"}}
 	})
 	texts := []string{h.transcript("list"), h.transcript("show", "import"), h.transcript("set", "import", "--retries", "1")}
@@ -150,8 +151,8 @@ func TestTriggerOfShardsGolden(t *testing.T) {
 	h := newHarness(t)
 	h.sharded()
 	h.change(allOwned)
-	each := func(states ...string) []admin.Entry {
-		var runs []admin.Entry
+	each := func(states ...history.State) []history.Entry {
+		var runs []history.Entry
 		for k, state := range states {
 			run := ended(state, map[bool]string{true: "no route"}[state == "failed"])[0]
 			run.Shard = &k

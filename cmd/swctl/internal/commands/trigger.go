@@ -14,6 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -60,7 +61,7 @@ func trigger(ctx context.Context, c *call) error {
 		case err != nil:
 			return err
 		}
-		var runs []admin.Entry
+		var runs []history.Entry
 		if wait {
 			runs, err = c.awaitRuns(ctx, client, name, result)
 		}
@@ -90,12 +91,12 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 }
 
 // awaitRuns waits until the runs have ended, and fails with cmdline.ErrNo if one did not succeed.
-func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, result admin.TriggerResult) ([]admin.Entry, error) {
+func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, result admin.TriggerResult) ([]history.Entry, error) {
 	if state := result.Job.State; state != admin.StateOwned && state != admin.StateDone && !c.JSON {
 		c.Sayf("%s: %s; waiting", name, result.Job.Reason)
 	}
 	runs, err := client.AwaitRun(ctx, name, result.ID)
-	switch bad := slices.IndexFunc(runs, func(run admin.Entry) bool { return !run.OK() }); {
+	switch bad := slices.IndexFunc(runs, func(run history.Entry) bool { return !run.OK() }); {
 	case errors.Is(err, admin.ErrUnavailable), errors.As(err, new(*cmdline.SignalError)):
 		err = cmdline.WithHint(err, "the request stays; swctl requests %s shows it, or swctl history what became of it", plain.Quoted(name))
 	case errors.Is(err, context.DeadlineExceeded):
@@ -108,8 +109,8 @@ func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, 
 }
 
 // failure is what became of the first run that did not end well.
-func failure(runs []admin.Entry, first int) string {
-	text := words.Outcome(runs[first])
+func failure(runs []history.Entry, first int) string {
+	text := words.Outcome(runs[first].Run)
 	if len(runs) == 1 {
 		return text
 	}

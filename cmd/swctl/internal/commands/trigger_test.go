@@ -10,11 +10,12 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // ended is a run of a trigger that took 41 s.
-func ended(state, text string) []admin.Entry {
-	return []admin.Entry{{Count: 1, To: testNow, Run: admin.Run{
+func ended(state history.State, text string) []history.Entry {
+	return []history.Entry{{Count: 1, To: testNow, Run: history.Run{
 		Tick: testNow, State: state, InstanceID: "app-2", Token: 4294967313, RunID: "0198c601", Attempt: 1,
 		Started: testNow.Add(40 * time.Millisecond), Ended: testNow.Add(41040 * time.Millisecond), Error: text,
 	}}}
@@ -41,13 +42,13 @@ func TestTriggerGolden(t *testing.T) {
 // Only a run that ended well is a success.
 func TestTriggerWaits(t *testing.T) {
 	t.Parallel()
-	for state, want := range map[string]cmdline.ExitCode{
+	for state, want := range map[history.State]cmdline.ExitCode{
 		"ok": cmdline.ExitOK, "failed": cmdline.ExitNo, "timed_out": cmdline.ExitNo, "interrupted": cmdline.ExitNo, "lost": cmdline.ExitNo,
 		"skipped": cmdline.ExitNo, "missed": cmdline.ExitNo, "unknown": cmdline.ExitNo,
 	} {
 		h := newHarness(t)
 		h.fake.ended = ended(state, "")
-		if code := h.exec("trigger", "nightly", "--wait"); code != want || !strings.Contains(h.out.String(), state) {
+		if code := h.exec("trigger", "nightly", "--wait"); code != want || !strings.Contains(h.out.String(), string(state)) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", state, code, h.out.String(), h.errs.String())
 		}
 	}

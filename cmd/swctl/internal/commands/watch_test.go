@@ -15,6 +15,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // watched is one of each kind.
@@ -25,7 +26,7 @@ func watched() []admin.Event {
 		return ev
 	}
 	begun := entries[1]
-	begun.State, begun.Ended, begun.Error = admin.RunRunning, time.Time{}, ""
+	begun.State, begun.Ended, begun.Error = history.StateRunning, time.Time{}, ""
 	late := judged(admin.JobStatus{Name: "nightly", State: admin.StateOwned, Overdue: testNow.Add(-time.Hour)})
 	return []admin.Event{
 		at(admin.EventWatching, admin.Event{}),

@@ -16,6 +16,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -30,7 +31,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
-	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]admin.Entry, error)
+	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Past(ctx context.Context, name string) (admin.Past, error)
 	Clock() (now time.Time, ahead time.Duration, own bool)
@@ -47,8 +48,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error
 
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
-	AwaitRun(ctx context.Context, name, id string) ([]admin.Entry, error)
-	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]admin.Entry, error)
+	AwaitRun(ctx context.Context, name, id string) ([]history.Entry, error)
+	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	CancelRequests(ctx context.Context, name, id string) ([]admin.Request, error)
 

@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Jobs is a table with a row for each job; it has a column of reasons only if a job has one.
@@ -97,7 +98,7 @@ func (p Page) owner(job admin.JobStatus) (owner, since, token string) {
 func running(job admin.JobStatus) int {
 	n := 0
 	for _, slot := range words.Slots(job) {
-		if slot.LastRun != nil && slot.LastRun.State == admin.RunRunning {
+		if slot.LastRun != nil && slot.LastRun.State == history.StateRunning {
 			n++
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -56,8 +56,8 @@ func (p Page) Summaries(sums []runlog.Summary) {
 var historyHeader = []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
 
 // historyRow is a line about what became of a tick.
-func (p Page) historyRow(e admin.Entry, zone *time.Location) []string {
-	row := []string{plain.Absolute(e.Tick, zone), e.State, "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
+func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
+	row := []string{plain.Absolute(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
 	if e.RunID != "" {
 		row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
 	}
@@ -71,7 +71,7 @@ func (p Page) historyRow(e admin.Entry, zone *time.Location) []string {
 	case e.Started.IsZero():
 	case !e.Ended.IsZero():
 		row[3] = plain.Span(e.Ended.Sub(e.Started))
-	case e.State == admin.RunRunning:
+	case e.State == history.StateRunning:
 		row[3] = plain.Span(p.Now.Sub(e.Started))
 	}
 	return row

@@ -10,10 +10,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // History is a table of what became of ticks; it has a column of shards if the job has several.
-func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
+func (p Page) History(job admin.JobStatus, entries []history.Entry) {
 	zone := job.Job.Zone()
 	t := &output.Table{}
 	header := historyHeader
@@ -33,24 +34,24 @@ func (p Page) History(job admin.JobStatus, entries []admin.Entry) {
 }
 
 // Triggered confirms a request, and says how the runs ended if they were waited for.
-func (p Page) Triggered(result admin.TriggerResult, runs []admin.Entry) {
+func (p Page) Triggered(result admin.TriggerResult, runs []history.Entry) {
 	p.linef("triggered %s  request %s  owner %s", result.Job.Name, result.ID, words.Owner(result.Job))
 	for _, run := range runs {
 		if run.RunID != "" {
-			p.linef("  %srun %s on %s, attempt %d: %s", shardOf(run), run.RunID, run.InstanceID, run.Attempt, words.Outcome(run))
+			p.linef("  %srun %s on %s, attempt %d: %s", shardOf(run), run.RunID, run.InstanceID, run.Attempt, words.Outcome(run.Run))
 		}
 	}
 }
 
 // Stopped says what became of runs that were told to end.
-func (p Page) Stopped(name string, runs []admin.Entry) {
+func (p Page) Stopped(name string, runs []history.Entry) {
 	for _, run := range runs {
-		p.linef("stopped %s  %srun %s on %s: %s", name, shardOf(run), run.RunID, run.InstanceID, words.Outcome(run))
+		p.linef("stopped %s  %srun %s on %s: %s", name, shardOf(run), run.RunID, run.InstanceID, words.Outcome(run.Run))
 	}
 }
 
 // shardOf is "shard 3: " of a run in a shard.
-func shardOf(run admin.Entry) string {
+func shardOf(run history.Entry) string {
 	if run.Shard == nil {
 		return ""
 	}

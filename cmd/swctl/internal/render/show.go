@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // field writes one line of a description, or more if the text has more, all
@@ -120,13 +121,13 @@ func (p Page) condition(c reason.Condition, shown string, zone *time.Location) {
 	}
 }
 
-func (p Page) run(run *admin.Run, zone *time.Location) {
+func (p Page) run(run *history.Run, zone *time.Location) {
 	switch {
 	case run == nil:
 		p.field("Last run", "")
 		return
 	case run.Tick.IsZero(): // its record cannot be read
-		p.field("Last run", run.State)
+		p.field("Last run", string(run.State))
 		p.field("  error", run.Error)
 		return
 	}
@@ -180,7 +181,7 @@ func (p Page) unfinished(slot admin.JobStatus) string {
 		return fmt.Sprintf("%s, %s when the pause is over", words.LastRun(slot.HeldRun, p.Now), slot.HeldRun.NextAttempt)
 	case run != nil && run.NextAttempt != "":
 		return fmt.Sprintf("%s, %s %s", words.LastRun(run, p.Now), run.NextAttempt, plain.Relative(run.NextAttemptAt, p.Now))
-	case run != nil && (run.State == admin.RunRunning || run.State == admin.RunUnknown || run.State == admin.RunUnreadable):
+	case run != nil && (run.State == history.StateRunning || run.State == history.StateUnknown || run.State == history.StateUnreadable):
 		return words.LastRun(run, p.Now)
 	case slot.State != admin.StateOwned:
 		return plain.FirstLine(slot.Reason.String())

@@ -1,29 +1,35 @@
-package admin
+// Package history says how the ticks of a job went: the run of a tick, or why it was not run. The
+// hooks of an instance, package admin, the run log and the page all speak of a run in these terms.
+// The names of the states and reasons are also those of the records in ZooKeeper, and of all JSON.
+package history
 
-import (
-	"time"
+import "time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+// State is the outcome of a tick, or of one run of it.
+type State string
+
+// The states.
+const (
+	StateRunning     State = "running"
+	StateOK          State = "ok"
+	StateFailed      State = "failed"
+	StateTimedOut    State = "timed_out"
+	StateInterrupted State = "interrupted" // its instance died, stopped or lost the job before it returned, or an operator stopped it
+	StateRefused     State = "refused"     // Job.BeforeTick refused the tick: no shard runs it
+	StateLost        State = "lost"        // interrupted without a result, and not run again
+	StateSkipped     State = "skipped"     // not run because of a policy or an operator: see Entry.Reason
+	StateMissed      State = "missed"      // not run because it was not claimed in time: see Entry.Reason
 )
 
-// The states of a run, and of ticks that were not run.
+// The states that only a reader sees.
 const (
-	RunRunning     = "running"
-	RunOK          = "ok"
-	RunFailed      = "failed"
-	RunTimedOut    = "timed_out"
-	RunInterrupted = "interrupted" // its instance died, stopped or lost the job, or an operator stopped it
-	RunRefused     = "refused"     // Job.BeforeTick refused the tick: no shard runs it
-	RunLost        = "lost"        // interrupted, and not run again
-	RunSkipped     = "skipped"     // not run because of a policy or an operator
-	RunMissed      = "missed"      // not run because it was not claimed in time
-	// RunUnknown means that the run started and has no result, and its owner has
-	// died or lost the job.
-	RunUnknown = "unknown"
-	// RunWaiting means that the run was requested and has not started.
-	RunWaiting = "waiting"
-	// RunUnreadable means that the record cannot be read; Run.Error says why.
-	RunUnreadable = "unreadable"
+	// StateUnknown means that the run started and has no result, and its owner has died or lost the
+	// job.
+	StateUnknown State = "unknown"
+	// StateWaiting means that the run was requested and has not started.
+	StateWaiting State = "waiting"
+	// StateUnreadable means that the record cannot be read. Run.Error says why.
+	StateUnreadable State = "unreadable"
 )
 
 // Reason is why a tick was not run.
@@ -35,11 +41,11 @@ const (
 	ReasonPaused          Reason = "paused"           // the job was paused
 	ReasonNoOwner         Reason = "no_owner"         // the job had no owner
 	ReasonAbsent          Reason = "absent"           // of a job that runs on every instance: this one was not there, or took no jobs
-	ReasonStalled         Reason = "stalled"          // its owner could not claim them in time
+	ReasonStalled         Reason = "stalled"          // its owner could not claim it in time
 	ReasonDelayed         Reason = "delayed"          // its owner had as many runs in progress as it may, for too long
 	ReasonRefused         Reason = "refused"          // Job.BeforeTick refused it
 	ReasonNotBegun        Reason = "not_begun"        // Job.BeforeTick failed, or was not called: the history of the first shard says why
-	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before they were claimed
+	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before it was claimed
 )
 
 // What follows a run that did not succeed.
@@ -50,12 +56,12 @@ const (
 
 // Run is one execution of a handler. Times are by its instance's clock.
 type Run struct {
-	// Tick is the scheduled time; for a manual run, when it was requested.
+	// Tick is the scheduled time. For a manual run, it is when the run was requested.
 	Tick time.Time `json:"tick,omitzero"`
 	// Manual is the ID of the request for a manual run; empty for a scheduled
 	// run.
 	Manual     string    `json:"manual,omitempty"`
-	State      string    `json:"state"` // RunRunning ...
+	State      State     `json:"state"`
 	InstanceID string    `json:"instance_id"`
 	Token      int64     `json:"token"`
 	RunID      string    `json:"run_id"`
@@ -80,14 +86,14 @@ type Run struct {
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, lasted less
 	// than 10 minutes and were not ended because the job moved.
 	Restarts int `json:"restarts,omitempty"`
-	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at
-	// NextAttemptAt or later. Only set for JobStatus.LastRun and HeldRun.
+	// NextAttempt is NextRetry or NextRerun if the tick is to be run again, at NextAttemptAt or later.
+	// Only package admin says so, of the last run and of one that a pause holds back.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 }
 
 // OK reports whether the run succeeded.
-func (r Run) OK() bool { return r.State == RunOK }
+func (r Run) OK() bool { return r.State == StateOK }
 
 // Entry is the outcome of a tick: a run, or consecutive ticks that were not run.
 type Entry struct {
@@ -103,26 +109,7 @@ type Entry struct {
 	To     time.Time `json:"last_tick,omitzero"`
 	Count  int       `json:"count"`
 	Reason Reason    `json:"reason,omitempty"` // empty for a run
-	// Shard is the index of the shard; nil if the job has no shards.
+	// Shard is the index of the shard; nil if the job has no shards, and where the slot is named beside
+	// the entry.
 	Shard *int `json:"shard,omitempty"`
-}
-
-func runOf(r zkrec.Run) Run {
-	return Run{
-		Tick: milli(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
-		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, NotBegun: r.NotBegun, Restarts: r.Restarts,
-		Started: milli(r.Started), Ended: milli(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed, Begun: milli(r.Passed),
-	}
-}
-
-func entryOf(e zkrec.Entry) Entry {
-	return Entry{Number: e.Number, Rev: e.Rev, Run: runOf(e.Run), To: milli(e.Last()), Count: e.Ticks(), Reason: Reason(e.Reason)}
-}
-
-// milli converts a time of the records; 0 is the zero time.
-func milli(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return inUTC(time.UnixMilli(ms))
 }
