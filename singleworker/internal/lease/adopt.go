@@ -15,7 +15,7 @@ import (
 func (m *Machine) adopt(now Instant) {
 	free := m.free(now)
 	for _, s := range m.sorted() {
-		if s.bound && m.isFree(now, s) && m.mayTakeNow(s) {
+		if s.bound && s.isFree(now, m.peers) && s.mayTakeNow() {
 			m.takeAsRead(s)
 		}
 	}
@@ -38,39 +38,29 @@ func (m *Machine) adopt(now Instant) {
 		if !m.hasRoom(owned) {
 			return
 		}
-		if m.mayTakeNow(s) {
+		if s.mayTakeNow() {
 			owned++
 			m.takeAsRead(s)
 		}
 	}
 }
 
-// mayTakeNow reports whether a slot that the rules allow taking can be requested now.
-func (m *Machine) mayTakeNow(s *slot) bool {
-	return s.eligible && s.op == idle && !s.beating && s.refusals < refusalLimit
-}
-
 // takeAsRead takes s if it was read in this round: a job that was deleted and submitted again may
 // have the same versions.
 func (m *Machine) takeAsRead(s *slot) {
-	if s.readAt < m.roundAt {
+	if s.readAt < m.peers.roundAt {
 		m.markDirty(s)
-		m.askLife(m.livingOwner(s))
+		m.peers.ask(s.livingOwner(m.peers))
 	} else {
 		m.take(s)
 	}
-}
-
-// isFree reports whether the rules allow taking s.
-func (m *Machine) isFree(now Instant, s *slot) bool {
-	return s.mine == nil && !s.isTaking() && !s.gone && m.takeable(now, s)
 }
 
 // free lists the slots that the rules allow taking, whichever instance is to take them, but for
 // those that are bound to this one.
 func (m *Machine) free(now Instant) (free []*slot) {
 	for _, s := range m.sorted() {
-		if !s.bound && m.isFree(now, s) {
+		if !s.bound && s.isFree(now, m.peers) {
 			free = append(free, s)
 		}
 	}
@@ -182,7 +172,7 @@ func level(count int, share float64) int {
 // neither ignored an offer of it nor fallen silent as its owner.
 func (m *Machine) mayTake(s *slot, k int, loads *tally) bool {
 	sid := loads.sids[k]
-	silent := sid == s.rec.Owner.SID && m.lives(s.rec.Owner)
+	silent := sid == s.rec.Owner.SID && m.peers.lives(s.rec.Owner)
 	ignored := sid == s.rec.Offer && sid != m.cfg.Self.SID
 	return !silent && !ignored && !loads.isFull(k)
 }
@@ -204,11 +194,11 @@ func (m *Machine) turn(now Instant, s *slot, to int, loads *tally) time.Duration
 	if s.rec.Owner == (Member{}) && s.rec.Offer != "" {
 		before++ // it was free for a sync period when its offer ended
 	}
-	others := time.Duration(min(before, maxTurns)-1) * m.syncPeriod
+	others := time.Duration(min(before, maxTurns)-1) * m.peers.syncPeriod
 	if to < 0 {
-		return others + m.syncPeriod
+		return others + m.peers.syncPeriod
 	}
-	return others + m.patience(now, s, loads.sids[to])
+	return others + m.peers.patience(now, s.freeSince, loads.sids[to])
 }
 
 // rank orders the instances for a slot, and the slots for an instance, at random but alike

@@ -78,7 +78,7 @@ func (m *Machine) balance(now Instant, loads *tally) {
 		next := r.next()
 		own := next.slot != nil && next.slot.mine != nil
 		if next.slot == nil {
-			m.even = moves == 0 && !m.heldUp && !m.skipsAny(now) // instances are skipped for a limited time
+			m.even = moves == 0 && !m.heldUp && !m.peers.skipsAny(now) // instances are skipped for a limited time
 		}
 		if next.slot == nil || own && reaching {
 			return

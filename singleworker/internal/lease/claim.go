@@ -31,7 +31,7 @@ func (m *Machine) claimDone(now Instant, ev Claimed) {
 		m.markDirty(s)
 		return
 	}
-	m.hear(now, ev.Mzxid)
+	m.peers.hear(now, ev.Mzxid)
 	s.mine.beat, s.mine.doubtful = max(s.mine.beat, ev.Version), false
 	s.overtaken = s.beating
 	m.extend(s, ev.SentAt)

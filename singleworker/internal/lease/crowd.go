@@ -39,19 +39,19 @@ type takers struct {
 
 // takers finds out which of the instances that can run s take slots.
 func (t *tally) takers(m *Machine, s *slot) *takers {
-	of := able{s.able, s.eligible && !m.draining}
+	of := able{s.able, s.eligible && !m.peers.own.Closed}
 	if known := t.able[of]; known != nil {
 		return known
 	}
 	found := new(takers)
 	add := func(sid string) {
-		found.weight += m.weight(sid)
+		found.weight += m.peers.weight(sid)
 		if k, counted := t.at[sid]; counted {
 			found.at = append(found.at, k)
 		}
 	}
 	for _, sid := range s.able.sids {
-		if sid != m.cfg.Self.SID && m.isOpen(sid) {
+		if sid != m.cfg.Self.SID && m.peers.isOpen(sid) {
 			add(sid)
 		}
 	}

@@ -222,8 +222,9 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of    any
 		known string
 	}{
-		{Machine{}, "cfg session syncPeriod connected draining slots crowds byName held nextBeat leaptAt beaten due past sampledAt step looks changes epoch phase look " +
-			"dirty suspects signs asked reads roundAt groupAsked peers skipped full heldUp even owned counted drainedAt walked out"},
+		{Machine{}, "cfg peers connected slots crowds byName held nextBeat leaptAt beaten due sampledAt step looks changes epoch phase look dirty reads heldUp even owned counted " +
+			"drainedAt walked out"},
+		{peers{}, "self own session syncPeriod idleBeat live groupAsked roundAt past signs asked suspects skipped full"},
 		{slot{}, "id hash able group eligible busy always bound evicted gone op opVoid overdue late unsure kept beating claiming crossed overtaken known behind takeEpoch " +
 			"beatToken beatEpoch claimToken claimEpoch rec readAt readMono beatSince freeSince refusals mine"},
 		{life{}, "Life Exists Mzxid since readMono readAt doubted"},

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -28,37 +27,22 @@ func (m *Machine) lookAll() {
 func (m *Machine) lookAgain(now Instant) {
 	m.look = m.look || !m.even
 	m.looks++
-	m.lookForLives()
+	if len(m.peers.signs) > 0 {
+		m.peers.askAgain(m.owners())
+	}
 	for _, s := range m.slots {
 		s.refusals = 0
 		switch {
-		case m.isDue(s):
+		case s.isDue():
 			m.markDirty(s)
-		case s.mine == nil && s.eligible && !m.lives(s.rec.Owner):
+		case s.mine == nil && s.eligible && !m.peers.lives(s.rec.Owner):
 			m.look = true
 		}
 	}
-	if now.Mono-m.sampledAt >= Length(m.session) {
+	if now.Mono-m.sampledAt >= Length(m.peers.session) {
 		m.sampledAt = now.Mono
 		m.sample()
 	}
-}
-
-// isDue reports whether every periodic look reads s. Most slots have a healthy owner, or none, and
-// reading them would be most of the protocol's cost. A change of their record is noticed by a
-// watch, or by a refused heartbeat if the slot is ours; a hung owner by its sign of life. In any
-// case, a slot is read in the round in which it is taken.
-func (m *Machine) isDue(s *slot) bool {
-	owner := s.rec.Owner
-	switch {
-	case !s.known, !s.rec.Exists:
-		return true
-	case owner == (Member{}):
-		return s.rec.Offer != "" || len(s.rec.Beats) > 0 // who ignores an offer is skipped: that must not be guessed
-	case len(s.rec.Beats) != 1, s.rec.Beats[0].SID != owner.SID:
-		return true // a heartbeat of an instance that is not the owner
-	}
-	return false
 }
 
 // A sample reads a part of the slots, those that have not been read for longest: a fifth, but no
@@ -68,11 +52,6 @@ const (
 	samples   = 5
 	maxSample = 128
 )
-
-// neighbors is of how many other owners a sample reads the sign of life: the next ones in a ring.
-// So the cost of noticing a hung instance does not grow with the group, and it is noticed even if a
-// neighbor hangs, too.
-const neighbors = 2
 
 // sample is the look once per lease. It reads the instances, the signs of life of the neighbors,
 // and a part of all slots.
@@ -84,59 +63,48 @@ func (m *Machine) sample() {
 	for k, s := range slots {
 		if k < part {
 			m.markDirty(s)
-			m.askLife(m.livingOwner(s)) // in the same request: its neighbors may be unable to take its slots
+			m.peers.ask(s.livingOwner(m.peers)) // in the same request: its neighbors may be unable to take its slots
 		}
 	}
-	for _, owner := range m.ring(neighbors) {
-		m.askLife(owner)
-	}
-}
-
-// ring returns the next n other owners in the order of their names, beginning behind this instance.
-func (m *Machine) ring(n int) []Member {
-	self := m.cfg.Self.SID
-	sorted := slices.SortedFunc(maps.Keys(m.owners()), Member.compare)
-	first := max(0, slices.IndexFunc(sorted, func(owner Member) bool { return owner.SID >= self }))
-	ring := slices.Concat(sorted[first:], sorted[:first])
-	return ring[:min(n, len(ring))]
-}
-
-// suspect has the slots of an owner read in the next round: the owner was just found to be silent,
-// or the transaction at has relieved it, as a record shows that is read for the first time.
-func (m *Machine) suspect(owner Member, at int64) {
-	if owner != (Member{}) && owner != m.cfg.Self {
-		m.suspects[owner] = max(m.suspects[owner], at)
-		if l := m.signs[owner]; l == nil || l.readAt < m.roundAt {
-			m.askLife(owner)
-		}
-	}
+	m.peers.askNeighbors(m.owners())
 }
 
 // judgeSuspects marks the slots of suspects that were not read in this round, and skips those that
 // were relieved and have taken nothing since. It walks through all slots once, however many
 // readings of the round have shown the same.
 func (m *Machine) judgeSuspects(now Instant) {
-	if len(m.suspects) == 0 {
+	if len(m.peers.suspects) == 0 {
 		return
 	}
 	for _, s := range m.slots {
-		at, suspect := m.suspects[s.rec.Owner]
+		at, suspect := m.peers.suspects[s.rec.Owner]
 		if !suspect {
 			continue
 		}
 		if s.rec.Mzxid > at {
-			m.suspects[s.rec.Owner] = 0
+			m.peers.suspects[s.rec.Owner] = 0
 		}
-		if s.readAt < m.roundAt && s.op != reading && !m.isSilent(s, s.rec.Owner.SID) {
+		if s.readAt < m.peers.roundAt && s.op != reading && !s.isSilent(m.peers, s.rec.Owner.SID) {
 			m.markDirty(s)
-			m.askLife(s.rec.Owner) // for the same round
+			m.peers.ask(s.rec.Owner) // for the same round
 		}
 	}
-	for who, at := range m.suspects {
+	for who, at := range m.peers.suspects {
 		if at > 0 {
 			m.changes++
-			m.skipRelieved(now, who, at)
+			m.peers.skipRelieved(now, who, at)
 		}
 	}
-	clear(m.suspects)
+	clear(m.peers.suspects)
+}
+
+// owners are the other instances that own slots.
+func (m *Machine) owners() map[Member]bool {
+	owners := make(map[Member]bool)
+	for _, s := range m.slots {
+		if s.mine == nil && s.rec.Owner != (Member{}) {
+			owners[s.rec.Owner] = true
+		}
+	}
+	return owners
 }

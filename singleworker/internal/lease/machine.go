@@ -45,43 +45,32 @@ type Config struct {
 type Machine struct {
 	cfg Config
 
-	session    time.Duration
-	syncPeriod time.Duration // Config's, or this session's
-	connected  bool
-	draining   bool
-	slots      map[Slot]*slot
-	crowds     map[string]*crowd // by names
-	byName     []*slot           // the slots sorted by name; nil if they must be sorted again
-	held       bool              // a slot was found to be ours: its lease begins with a heartbeat
-	nextBeat   time.Duration     // Mono
-	leaptAt    time.Duration     // Elapsed: what was sent before shows nothing of the time since
-	beaten     Slot              // of the slots without a run, the one whose heartbeat was sent last; see sendBeats
-	due        time.Duration     // heartbeats of such slots, each IdleBeat long
+	peers     *peers
+	connected bool
+	slots     map[Slot]*slot
+	crowds    map[string]*crowd // by names
+	byName    []*slot           // the slots sorted by name; nil if they must be sorted again
+	held      bool              // a slot was found to be ours: its lease begins with a heartbeat
+	nextBeat  time.Duration     // Mono
+	leaptAt   time.Duration     // Elapsed: what was sent before shows nothing of the time since
+	beaten    Slot              // of the slots without a run, the one whose heartbeat was sent last; see sendBeats
+	due       time.Duration     // heartbeats of such slots, each IdleBeat long
 
-	past       past
-	sampledAt  time.Duration // Mono
-	step       int           // counts events: orders readings
-	looks      int           // counts periodic looks, from one on
-	changes    int           // see Changes
-	epoch      int           // counts expired sessions: replies of older ones renew nothing
-	phase      phase
-	look       bool                // start a round even if no slot is dirty
-	dirty      map[Slot]struct{}   // to be read in the next round
-	suspects   map[Member]int64    // owners whose slots are to be read in the next round, and when they were relieved; see suspect
-	signs      map[Member]*life    // of other owners
-	asked      map[Member]struct{} // whose sign of life is to be read in the next round
-	reads      int                 // ReadSlots and ReadLives in flight
-	roundAt    int                 // step at which the round began
-	groupAsked int                 // step of the latest ReadGroup
-	peers      map[string]Peer
-	skipped    map[Member]skipped // instances that ignored an offer, or had to be relieved
-	full       map[string]bool    // instances that own as many slots as they may, at the latest round
-	heldUp     bool               // a slot of ours would move, but for its run or its tick
-	even       bool               // at the latest round no slot had to move, and nothing has changed since
-	owned      int                // see Owned
-	counted    bool               // owned is known
-	drainedAt  int                // step of the latest drain
-	walked     int                // at how many slots those have looked that may look at all, for each of many
+	sampledAt time.Duration // Mono
+	step      int           // counts events: orders readings
+	looks     int           // counts periodic looks, from one on
+	changes   int           // see Changes
+	epoch     int           // counts expired sessions: replies of older ones renew nothing
+	phase     phase
+	look      bool              // start a round even if no slot is dirty
+	dirty     map[Slot]struct{} // to be read in the next round
+	reads     int               // ReadSlots and ReadLives in flight
+	heldUp    bool              // a slot of ours would move, but for its run or its tick
+	even      bool              // at the latest round no slot had to move, and nothing has changed since
+	owned     int               // see Owned
+	counted   bool              // owned is known
+	drainedAt int               // step of the latest drain
+	walked    int               // at how many slots those have looked that may look at all, for each of many
 
 	out []Action
 }
@@ -94,88 +83,9 @@ const (
 	readingGroup
 )
 
-type operation uint8
-
-const (
-	idle operation = iota
-	reading
-	taking
-	releasing
-	yielding
-)
-
-// slot is the machine's view of one slot. There are thousands, so what is small stands together.
-type slot struct {
-	id    Slot
-	hash  uint64 // see Machine.rank
-	able  *crowd
-	group string
-
-	eligible  bool
-	busy      bool
-	always    bool
-	bound     bool
-	evicted   bool      // since it is busy
-	gone      bool      // deleted, and kept only until requests in flight are answered
-	op        operation // the request in flight
-	opVoid    bool      // it was sent before the job was deleted: ignore the answer
-	overdue   bool      // the latest Take is one by rule (c)
-	late      bool      // a run has become overdue while the slot is being read
-	unsure    bool      // the latest Take may have been applied: must be read
-	kept      bool      // the latest Release was refused, or may not have been applied: must be read
-	beating   bool      // a heartbeat is in flight
-	claiming  bool      // a claim is in flight
-	crossed   bool      // a claim may overtake the heartbeat in flight
-	overtaken bool      // a claim has been acknowledged since the heartbeat in flight was sent
-	known     bool      // rec was read
-	behind    bool      // the latest reading was older than our take: the next one must not lag
-
-	takeEpoch int   // of the latest Take
-	beatToken int64 // of the ownership that the heartbeat in flight was sent for
-	beatEpoch int
-
-	claimToken int64 // as beatToken, of the claim in flight
-	claimEpoch int
-
-	rec       Record
-	readAt    int           // step of that reading
-	readMono  time.Duration // time of that reading
-	beatSince beatTimes     // Mono before which a heartbeat was written
-	freeSince time.Duration // Mono since when the slot is free, or never
-	refusals  int           // Takes refused since the latest LookAll
-
-	mine *holding
-}
-
-const never time.Duration = -1
-
-// isOurs reports whether s is ours and can be released now.
-func (s *slot) isOurs() bool { return s.mine != nil && s.op == idle && !s.kept }
-
-func (s *slot) isTaking() bool { return s.op == taking && !s.opVoid }
-
-// isOwned reports whether s is ours, is being taken, or may have been taken.
-func (s *slot) isOwned() bool { return s.mine != nil || s.isTaking() || s.unsure }
-
-// holding is a slot whose record names this incarnation.
-type holding struct {
-	token    int64
-	version  int32
-	beat     int32         // version of our heartbeat; noBeat means that it must be read first
-	until    time.Duration // Elapsed; 0 means no lease yet
-	gained   bool          // Gained was reported
-	leaving  bool          // being released
-	doubtful bool          // a claim without an answer may yet raise the heartbeat's version
-	offer    string        // instance it is released to, or "" for any
-	from     string        // the owner that was relieved, if one was
-}
-
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
-	return &Machine{
-		cfg: cfg, looks: 1, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{}), skipped: make(map[Member]skipped),
-		suspects: make(map[Member]int64), signs: make(map[Member]*life), asked: make(map[Member]struct{}),
-	}
+	return &Machine{cfg: cfg, peers: newPeers(cfg), looks: 1, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{})}
 }
 
 // Step applies one event and returns the actions to carry out, in order. The
@@ -238,12 +148,12 @@ func (m *Machine) apply(now Instant, ev Event) {
 	case Leapt:
 		m.nextBeat, m.leaptAt = now.Mono, now.Elapsed
 	case Drain:
-		m.draining, m.look = true, true
-		if m.connected && m.peers != nil {
+		m.peers.own.Closed, m.look = true, true
+		if m.connected && m.peers.live != nil {
 			m.drain(now) // by the latest reading of the group: others skip an instance that ignores its offer
 		}
 	case Undrain:
-		m.draining, m.look = false, true
+		m.peers.own.Closed, m.look = false, true
 	default:
 		m.applyAnswer(now, ev)
 	}
@@ -260,11 +170,8 @@ func (m *Machine) sorted() []*slot {
 }
 
 func (m *Machine) opened(now Instant, ev Opened) {
-	m.connected, m.session, m.syncPeriod = true, ev.Session, cmp.Or(ev.SyncPeriod, m.cfg.SyncPeriod)
-	m.nextBeat = now.Mono
-	m.phase = resting
-	m.past.forget()
-	clear(m.signs)
+	m.connected, m.nextBeat, m.phase = true, now.Mono, resting
+	m.peers.opened(ev, m.cfg.SyncPeriod)
 	for _, s := range m.slots {
 		s.beatSince = beatTimes{}
 	}

@@ -3,7 +3,6 @@ package lease
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // slotRead handles a reading of a slot. The record decides, whatever the machine
@@ -33,12 +32,12 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 	}
 	s.behind = false // if it is older still, the ensemble was restored and has lost our take
 	before := s.rec
-	m.observe(now, s, rec)
+	s.observe(now, m.step, m.peers, rec)
 	if rec.Owner != before.Owner {
 		m.changes++
 	}
 	if rec.Mzxid != before.Mzxid {
-		m.suspect(rec.Relieved, rec.Mzxid)
+		m.peers.suspect(rec.Relieved, rec.Mzxid)
 	}
 	switch {
 	case !rec.Exists:
@@ -69,58 +68,17 @@ func (m *Machine) accept(s *slot) {
 
 // canTake reports whether this instance can run s, and has room for it.
 func (m *Machine) canTake(s *slot) bool {
-	return m.isAble(s, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned()))
+	return s.isAble(m.peers, m.cfg.Self.SID) && (m.cfg.MaxSlots == 0 || m.hasRoom(m.Owned()))
 }
 
 // take requests s as it was read.
 func (m *Machine) take(s *slot) {
 	s.op, s.takeEpoch, s.overdue = taking, m.epoch, false
-	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats, Relieves: m.livingOwner(s)})
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Remove: s.rec.Beats, Relieves: s.livingOwner(m.peers)})
 }
 
 // hasRoom reports whether one more slot may be taken.
 func (m *Machine) hasRoom(owned int) bool { return m.cfg.MaxSlots == 0 || owned < m.cfg.MaxSlots }
-
-// observe records rec, when each heartbeat was written at the latest, and since
-// when the slot has been free.
-func (m *Machine) observe(now Instant, s *slot, rec Record) {
-	latest := rec.Mzxid
-	for _, b := range rec.Beats {
-		latest = max(latest, b.Mzxid)
-	}
-	m.hear(now, latest)
-	sameReign := s.known && s.rec.Mzxid == rec.Mzxid
-	seen := func(sid string) time.Duration { // since when it is known to be unchanged
-		if at, known := s.beatSince.of(sid); known && sameReign {
-			return at
-		}
-		return now.Mono
-	}
-	var since beatTimes
-	if rec.beat(rec.Owner.SID) == noBeat { // an owner without a heartbeat
-		at := now.Mono
-		if s.rec.beat(rec.Owner.SID) == noBeat {
-			at = seen(rec.Owner.SID)
-		}
-		since.set(rec.Owner.SID, at)
-	}
-	for _, b := range rec.Beats {
-		at := m.past.before(now.Mono, b.Mzxid)
-		if slices.Contains(s.rec.Beats, b) {
-			at = min(at, seen(b.SID))
-		}
-		since.set(b.SID, at)
-	}
-	if !sameReign {
-		m.offerEnded(now, s, rec)
-		s.freeSince = never
-		if rec.Exists && rec.Owner == (Member{}) {
-			s.freeSince = now.Mono
-		}
-	}
-	s.known, s.rec, s.beatSince = true, rec, since
-	s.readAt, s.readMono, s.unsure, s.kept = m.step, now.Mono, false, false
-}
 
 // hold makes s ours because its record says so. A holding that was not known,
 // such as after a Take whose reply was lost, has no lease until a heartbeat is
@@ -167,21 +125,13 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 		backed := b.SID == s.rec.Owner.SID
 		own := b.SID == m.cfg.Self.SID
 		since, _ := s.beatSince.of(b.SID)
-		silent := s.mine != nil && !m.draining && now.Mono-since > m.silentAfter(b.SID)
+		silent := s.mine != nil && !m.peers.own.Closed && now.Mono-since > m.peers.silentAfter(b.SID)
 		if !backed && (own || silent) {
 			s.op = yielding
 			m.do(Yield{s.id, b})
 			return
 		}
 	}
-}
-
-func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
-
-// silentAfter is how long an instance may go without a heartbeat before it counts as silent. Its
-// lease is a fraction of that instance's session timeout, which may be longer than ours.
-func (m *Machine) silentAfter(sid string) time.Duration {
-	return stale(max(m.session, m.peers[sid].Session))
 }
 
 // idleBeats is of how many slots without a run, at least, each round of heartbeats writes one: so
@@ -199,7 +149,7 @@ func (m *Machine) sendBeats(now Instant) {
 	if now.Mono < m.nextBeat {
 		return
 	}
-	period, every := m.session/beatsPerSession, m.idleBeat()
+	period, every := m.peers.session/beatsPerSession, m.peers.idleBeat
 	m.nextBeat = now.Mono + period
 	left := 0 // of the slots without a run, how many are to have one now
 	if every > 0 {
@@ -260,7 +210,7 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 		s.mine.beat = noBeat
 		m.markDirty(s)
 	default:
-		m.hear(now, ev.Mzxid)
+		m.peers.hear(now, ev.Mzxid)
 		s.mine.beat = max(s.mine.beat, ev.Version)
 		m.extend(s, ev.SentAt)
 		if ev.SentAt.Elapsed < m.leaptAt {
@@ -275,7 +225,7 @@ func (m *Machine) extend(s *slot, sentAt Instant) {
 	if h.leaving {
 		return
 	}
-	h.until = max(h.until, sentAt.Elapsed+Length(m.session))
+	h.until = max(h.until, sentAt.Elapsed+Length(m.peers.session))
 	if h.gained {
 		m.do(Renewed{s.id, h.until})
 		return
@@ -290,7 +240,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		return
 	}
 	if ev.Outcome == Refused && s.overdue {
-		if !s.known || !m.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
+		if !s.known || !m.peers.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
 			m.markDirty(s)
 		}
 		return // what it was refused for was read by the request
@@ -303,26 +253,26 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		m.markDirty(s)
 		return
 	}
-	m.offerEnded(now, s, Record{Owner: m.cfg.Self, Version: ev.Version, Mzxid: ev.Mzxid})
+	s.offerEnded(now, m.peers, Record{Owner: m.cfg.Self, Version: ev.Version, Mzxid: ev.Mzxid})
 	s.mine = &holding{token: ev.Mzxid, version: ev.Version, beat: 0}
 	if s.overdue {
 		s.mine.from = s.rec.Owner.SID
 	}
-	if m.lives(s.rec.Owner) {
-		m.skipRelieved(now, s.rec.Owner, ev.Mzxid)
+	if m.peers.lives(s.rec.Owner) {
+		m.peers.skipRelieved(now, s.rec.Owner, ev.Mzxid)
 	}
 	s.known, s.freeSince = true, never
 	s.rec = Record{
 		Exists: true, Version: ev.Version, Mzxid: ev.Mzxid, Owner: m.cfg.Self,
 		Beats: []Beat{{SID: m.cfg.Self.SID, Mzxid: ev.Mzxid}},
 	}
-	m.hear(now, ev.Mzxid)
+	m.peers.hear(now, ev.Mzxid)
 	if s.takeEpoch == m.epoch {
 		m.extend(s, ev.SentAt)
 	} else {
 		m.nextBeat = now.Mono // a heartbeat of the new session must establish the lease
 	}
-	if m.draining {
+	if m.peers.own.Closed {
 		m.look = true
 	}
 }
@@ -372,9 +322,9 @@ func (m *Machine) setBusy(now Instant, ev Busy) {
 	s.busy, s.evicted = ev.Busy, false
 	switch {
 	case s.busy || s.mine == nil:
-	case m.draining && m.connected && m.step-m.drainedAt >= len(m.slots)/slotsPerStep:
+	case m.peers.own.Closed && m.connected && m.step-m.drainedAt >= len(m.slots)/slotsPerStep:
 		m.drain(now)
-	case m.draining && m.connected:
+	case m.peers.own.Closed && m.connected:
 		m.look = true
 	case !s.eligible, m.heldUp:
 		m.look = true // it can be released or moved now that it is idle

@@ -44,15 +44,6 @@ func (p *past) before(mono time.Duration, zxid int64) time.Duration {
 // have been an outage of the server.
 func (p *past) forget() { p.moments = nil }
 
-const momentsPerBeat = 4
-
-// hear records that a transaction has been applied.
-func (m *Machine) hear(now Instant, zxid int64) {
-	if zxid > 0 {
-		m.past.hear(now.Mono, zxid, m.session/(beatsPerSession*momentsPerBeat), 2*stale(m.session))
-	}
-}
-
 // beatTimes holds times by instance. Nearly every slot has one heartbeat, its owner's, and there
 // are thousands of slots: only a second one costs an allocation.
 type beatTimes struct {

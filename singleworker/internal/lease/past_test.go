@@ -82,8 +82,8 @@ func TestPastNeverOverestimatesAge(t *testing.T) {
 // having been free.
 func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	t.Parallel()
-	m := New(Config{Self: Member{"me", "me1"}})
-	m.session, m.peers = 4*time.Second, map[string]Peer{"b": {Incarnation: "b1"}}
+	p := newPeers(Config{Self: Member{"me", "me1"}})
+	p.session, p.live = 4*time.Second, map[string]Peer{"b": {Incarnation: "b1"}}
 	s := &slot{
 		known: true, freeSince: never,
 		rec: Record{Exists: true, Owner: Member{"b", "b1"}, Beats: []Beat{{SID: "b"}}},
@@ -91,8 +91,8 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 	looks := func(at, since time.Duration, silent bool, free time.Duration) {
 		t.Helper()
 		s.readMono, s.beatSince = at, beatTimes{sid: "b", at: since, known: true}
-		m.signs[s.rec.Owner] = &life{Life: Life{Exists: true}, since: since, readMono: at}
-		if got := m.takeable(Instant{Mono: at}, s); got != silent || s.freeSince != free {
+		p.signs[s.rec.Owner] = &life{Life: Life{Exists: true}, since: since, readMono: at}
+		if got := s.takeable(Instant{Mono: at}, p); got != silent || s.freeSince != free {
 			t.Errorf("at %v, its heartbeat of %v: takeable %v, free since %v; want %v, %v", at, since, got, s.freeSince, silent, free)
 		}
 	}
@@ -105,12 +105,12 @@ func TestRecoveredOwnerIsNotFree(t *testing.T) {
 // TestObserveAllocatesNothing is not parallel, to count its own allocations only: there are
 // thousands of slots, and nearly all have one heartbeat.
 func TestObserveAllocatesNothing(t *testing.T) {
-	m := New(Config{Self: Member{"me", "me1"}})
-	m.session = 4 * time.Second
+	p := newPeers(Config{Self: Member{"me", "me1"}})
+	p.session = 4 * time.Second
 	s := &slot{freeSince: never}
 	rec := Record{Exists: true, Version: 1, Mzxid: 7, Owner: Member{"b", "b1"}, Beats: []Beat{{SID: "b", Version: 3, Mzxid: 9}}}
-	m.observe(Instant{Mono: time.Second}, s, rec)
-	if n := testing.AllocsPerRun(100, func() { m.observe(Instant{Mono: time.Second}, s, rec) }); n != 0 {
+	s.observe(Instant{Mono: time.Second}, 1, p, rec)
+	if n := testing.AllocsPerRun(100, func() { s.observe(Instant{Mono: time.Second}, 1, p, rec) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if at, known := s.beatSince.of("b"); at != time.Second || !known {

@@ -1,7 +1,5 @@
 package lease
 
-import "github.com/swjobs/singleworker/singleworker/internal/preference"
-
 // Deputy says how many other instances are to relieve the slot's owner before this one if it does
 // not claim a run that is due. They come in an order that differs from slot to slot. is is false if
 // this instance may not: it has the slot, nobody has, or it cannot take it.
@@ -10,10 +8,10 @@ func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 	if s == nil || s.bound || s.isOwned() || s.rec.Owner == (Member{}) || !m.connected || !m.canTake(s) {
 		return 0, false
 	}
-	self := m.preference(s, m.cfg.Self.SID)
+	self := s.preference(m.cfg.Self.SID)
 	for _, sid := range s.able.sids {
-		before := sid != m.cfg.Self.SID && sid != s.rec.Owner.SID && m.preference(s, sid) > self
-		if before && m.isOpen(sid) && m.mayOffer(now, sid) && !m.full[sid] {
+		before := sid != m.cfg.Self.SID && sid != s.rec.Owner.SID && s.preference(sid) > self
+		if before && m.peers.isOpen(sid) && m.peers.mayOffer(now, sid) && !m.peers.full[sid] {
 			rank++
 		}
 	}
@@ -22,11 +20,6 @@ func (m *Machine) Deputy(now Instant, id Slot) (rank int, is bool) {
 
 // Changes counts the changes of what Deputy depends on.
 func (m *Machine) Changes() int { return m.changes }
-
-// preference is rank without a tally.
-func (m *Machine) preference(s *slot, sid string) uint64 {
-	return preference.Of(preference.Hash(sid), s.hash)
-}
 
 // Owner is the instance that the slot's record names, as it was last read, or "".
 func (m *Machine) Owner(id Slot) string {
@@ -55,5 +48,5 @@ func (m *Machine) relieve(s *slot) {
 		return
 	}
 	s.op, s.takeEpoch, s.overdue = taking, m.epoch, true
-	m.do(Take{Slot: s.id, Version: s.rec.Version, Relieves: m.livingOwner(s), Overdue: true, Mzxid: s.rec.Mzxid})
+	m.do(Take{Slot: s.id, Version: s.rec.Version, Relieves: s.livingOwner(m.peers), Overdue: true, Mzxid: s.rec.Mzxid})
 }

@@ -31,9 +31,12 @@ func (m *Machine) applyAnswer(now Instant, ev Event) {
 // slots of the round have been read. A slot with a request in flight waits for
 // the next round: the answer marks it again.
 func (m *Machine) advanceRound(now Instant) {
-	if m.phase == resting && (m.look || len(m.dirty) > 0) {
-		m.phase, m.look, m.roundAt = readingSlots, false, m.step
-		m.readLives()
+	if m.phase == resting && (m.look || len(m.dirty) > 0 || len(m.peers.asked) > 0) {
+		m.phase, m.look = readingSlots, false
+		if asked := m.peers.begin(m.step); len(asked) > 0 {
+			m.reads++
+			m.do(ReadLives{asked})
+		}
 		for _, id := range slices.Sorted(maps.Keys(m.dirty)) {
 			switch s := m.slots[id]; s.op {
 			case idle:
@@ -49,13 +52,13 @@ func (m *Machine) advanceRound(now Instant) {
 	}
 	if m.phase == readingSlots && m.reads == 0 {
 		m.judgeSuspects(now)
-		m.phase, m.groupAsked = readingGroup, m.step
+		m.phase, m.peers.groupAsked = readingGroup, m.step
 		m.do(ReadGroup{Asked: m.step})
 	}
 }
 
 func (m *Machine) groupRead(now Instant, ev GroupRead) {
-	if m.phase != readingGroup || ev.Asked != m.groupAsked {
+	if m.phase != readingGroup || ev.Asked != m.peers.groupAsked {
 		return // requested before the connection was lost
 	}
 	m.phase = resting
@@ -63,13 +66,28 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 		m.look = true
 		return
 	}
-	if !maps.Equal(m.peers, ev.Peers) {
+	if m.peers.read(now, ev.Peers) {
 		m.changes++
 	}
-	m.peers = ev.Peers
-	maps.DeleteFunc(m.skipped, func(who Member, _ skipped) bool { return m.isForgotten(now, who) })
 	if m.connected {
 		m.plan(now)
 		m.counted = false // any slot may have been taken
+	}
+}
+
+// livesRead has the slots of lifeless owners read, once for each periodic look: they may still be
+// fresh, or not ours to take.
+func (m *Machine) livesRead(now Instant, ev LivesRead) {
+	m.reads--
+	if ev.Outcome != Done {
+		m.look = true // what needs them asks again
+		return
+	}
+	m.peers.livesRead(now, m.step, ev.Lives)
+	for who := range ev.Lives {
+		if l := m.peers.signs[who]; m.peers.isLifeless(who) && l.doubted != m.looks {
+			l.doubted = m.looks
+			m.peers.suspect(who, 0)
+		}
 	}
 }

@@ -21,7 +21,9 @@ func TestSuspectsAreLookedForOncePerRound(t *testing.T) {
 		owner := Member{SID: "b", Incarnation: "b1"}
 		return SlotRead{Slot: name(k), Outcome: Done, Record: Record{Exists: true, Version: 1, Mzxid: 1, Owner: owner, Beats: []Beat{{SID: "b", Mzxid: 2}}}}
 	}
-	group := func(now time.Duration) { m.Step(at(now), GroupRead{Asked: m.groupAsked, Outcome: Done, Peers: peers}) }
+	group := func(now time.Duration) {
+		m.Step(at(now), GroupRead{Asked: m.peers.groupAsked, Outcome: Done, Peers: peers})
+	}
 	for k := range slots {
 		m.Step(at(0), SlotSet{Slot: name(k), Able: []string{"b"}})
 	}
@@ -37,7 +39,7 @@ func TestSuspectsAreLookedForOncePerRound(t *testing.T) {
 	for k := range read {
 		m.markDirty(m.slots[name(k)])
 	}
-	m.askLife(Member{SID: "b", Incarnation: "b1"})
+	m.peers.ask(Member{SID: "b", Incarnation: "b1"})
 	m.Step(at(now), LookGroup{})
 	lives(now)
 	for k := range read {
@@ -46,8 +48,8 @@ func TestSuspectsAreLookedForOncePerRound(t *testing.T) {
 		}
 		m.Step(at(now), reading(k))
 	}
-	if len(m.dirty) != slots-read || len(m.suspects) > 0 {
-		t.Errorf("%d slots are marked after the last reading, want the other %d; suspects %v", len(m.dirty), slots-read, m.suspects)
+	if len(m.dirty) != slots-read || len(m.peers.suspects) > 0 {
+		t.Errorf("%d slots are marked after the last reading, want the other %d; suspects %v", len(m.dirty), slots-read, m.peers.suspects)
 	}
 	group(now)
 	if m.reads != 1+slots-read {

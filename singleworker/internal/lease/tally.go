@@ -76,8 +76,8 @@ func (t *tally) oneMore(s *slot, a, b int) int {
 // slot counts for the instance that it is offered to.
 func (m *Machine) loads(now Instant) *tally {
 	t := &tally{sids: []string{m.cfg.Self.SID}, at: make(map[string]int), groups: make(map[string][]int), able: make(map[able]*takers)}
-	for sid, p := range m.peers {
-		if sid != m.cfg.Self.SID && !p.Closed && m.mayOffer(now, sid) {
+	for sid, p := range m.peers.live {
+		if sid != m.cfg.Self.SID && !p.Closed && m.peers.mayOffer(now, sid) {
 			t.sids = append(t.sids, sid)
 		}
 	}
@@ -85,8 +85,8 @@ func (m *Machine) loads(now Instant) *tally {
 	for k, sid := range t.sids {
 		t.at[sid] = k
 		t.hashes = append(t.hashes, preference.Hash(sid))
-		t.weight = append(t.weight, m.weight(sid))
-		t.limits = append(t.limits, m.limit(sid))
+		t.weight = append(t.weight, m.peers.weight(sid))
+		t.limits = append(t.limits, m.peers.peer(sid).MaxSlots)
 	}
 	t.all = make([]int, len(t.sids))
 	slots, sizes := m.sorted(), make(map[string]int)
@@ -100,7 +100,7 @@ func (m *Machine) loads(now Instant) *tally {
 	}
 	t.holders = make([]int, len(slots))
 	for i, s := range slots {
-		k, counted := t.at[m.holder(s)]
+		k, counted := t.at[s.holder(m.peers)]
 		if !counted {
 			k = -1
 		} else if !s.bound {
@@ -109,45 +109,4 @@ func (m *Machine) loads(now Instant) *tally {
 		t.holders[i] = k
 	}
 	return t
-}
-
-// holder returns the instance that owns s or will own it, or "".
-func (m *Machine) holder(s *slot) string {
-	switch {
-	case s.mine != nil && !s.mine.leaving, s.isTaking():
-		return m.cfg.Self.SID
-	case s.mine != nil:
-		return s.mine.offer
-	case s.rec.Owner == Member{}:
-		if m.isAble(s, s.rec.Offer) { // else nobody takes it: of a job that is done, say
-			return s.rec.Offer
-		}
-	case s.rec.Owner.SID != m.cfg.Self.SID && m.lives(s.rec.Owner):
-		return s.rec.Owner.SID
-	}
-	return ""
-}
-
-// weight returns an instance's weight.
-func (m *Machine) weight(sid string) int {
-	if sid == m.cfg.Self.SID {
-		return max(1, m.cfg.Weight)
-	}
-	return max(1, m.peers[sid].Weight)
-}
-
-// limit returns an instance's MaxSlots; 0 means no limit.
-func (m *Machine) limit(sid string) int {
-	if sid == m.cfg.Self.SID {
-		return m.cfg.MaxSlots
-	}
-	return m.peers[sid].MaxSlots
-}
-
-// counts is how many slots s is in what instances share.
-func (s *slot) counts() int {
-	if s.bound {
-		return 0
-	}
-	return 1
 }

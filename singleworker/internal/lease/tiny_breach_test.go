@@ -79,15 +79,15 @@ func (w *tiny) twist(k int, ev Event) {
 			if w.set.breach == noSilence {
 				by = -100 * w.length(k)
 			}
-			for who, l := range m.signs {
+			for who, l := range m.peers.signs {
 				shifted := *l
 				shifted.since -= by
-				m.signs[who] = &shifted
+				m.peers.signs[who] = &shifted
 			}
 		}
 	case rareBeats:
 		if _, due := ev.(Tick); due {
-			m.nextBeat = w.instant(k).Mono + m.session
+			m.nextBeat = w.instant(k).Mono + m.peers.session
 		}
 	default:
 	}

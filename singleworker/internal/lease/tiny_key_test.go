@@ -21,9 +21,11 @@ func (m *Machine) clone() *Machine {
 		then.slots[id] = &copied
 	}
 	then.byName, then.out = nil, nil
-	then.past.moments = slices.Clone(m.past.moments)
-	then.dirty, then.skipped, then.suspects = maps.Clone(m.dirty), maps.Clone(m.skipped), maps.Clone(m.suspects)
-	then.signs, then.asked = maps.Clone(m.signs), maps.Clone(m.asked)
+	then.dirty = maps.Clone(m.dirty)
+	p := *m.peers
+	p.past.moments = slices.Clone(p.past.moments)
+	p.skipped, p.suspects, p.signs, p.asked = maps.Clone(p.skipped), maps.Clone(p.suspects), maps.Clone(p.signs), maps.Clone(p.asked)
+	then.peers = &p
 	return &then
 }
 
@@ -431,7 +433,7 @@ func (s *scribe) peers(peers map[string]Peer) {
 // others.
 func (s *scribe) awaited(k, asked int) bool {
 	m := s.w.hosts[k].machine
-	return m.phase == readingGroup && m.groupAsked == asked
+	return m.phase == readingGroup && m.peers.groupAsked == asked
 }
 
 // machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so
@@ -439,37 +441,37 @@ func (s *scribe) awaited(k, asked int) bool {
 // taken is only reported.
 func (s *scribe) machine(k int) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
-	s.flag(m.connected, m.draining, m.held, m.heldUp, m.even, m.peers != nil)
+	s.flag(m.connected, m.peers.own.Closed, m.held, m.heldUp, m.even, m.peers.live != nil)
 	s.ago(m.sampledAt, now.Mono, Length(s.w.length(k)))
 	s.int(int64(m.phase))
 	s.int(int64(m.reads))
-	s.peers(m.peers)
+	s.peers(m.peers.live)
 	for other := range s.w.set.hosts {
 		for _, incarnation := range incarnations[other][1:] {
 			who := Member{sidOf(other), incarnation}
-			at, suspect := m.suspects[who]
+			at, suspect := m.peers.suspects[who]
 			if s.flag(suspect); suspect {
 				s.zxid(at)
 			}
-			skip, skipped := m.skipped[who]
+			skip, skipped := m.peers.skipped[who]
 			if s.flag(skipped); skipped {
 				s.left(skip.until, now.Mono)
 				s.left(skip.until+skip.lasts, now.Mono)
 				s.int(int64(skip.lasts / oneMoment))
 				s.zxid(skip.at)
 			}
-			_, asked := m.asked[who]
-			l := m.signs[who]
+			_, asked := m.peers.asked[who]
+			l := m.peers.signs[who]
 			if s.flag(asked, l != nil); l != nil {
 				s.sign(k, who, l)
 			}
 		}
 	}
 	if m.connected {
-		s.flag(m.look)
+		s.flag(m.look || len(m.peers.asked) > 0)
 		s.left(m.nextBeat, now.Mono)
 		s.int(int64(len(m.dirty)))
-		s.moments(k, m.past.moments)
+		s.moments(k, m.peers.past.moments)
 	}
 	s.slot(k, m.slots[theJob])
 }
@@ -486,7 +488,7 @@ func (s *scribe) moments(k int, all []moment) {
 	look(s.w.rec)
 	for other := range s.w.set.hosts {
 		for incarnation, at := range s.w.lives[other] {
-			l := s.w.hosts[k].machine.signs[Member{sidOf(other), incarnations[other][incarnation]}]
+			l := s.w.hosts[k].machine.peers.signs[Member{sidOf(other), incarnations[other][incarnation]}]
 			if at > 0 && other != k && (l == nil || l.Mzxid != at) { // what is known already is not older by another reading
 				oldest = min(oldest, at)
 			}
@@ -547,10 +549,10 @@ func (s *scribe) slot(k int, o *slot) {
 		s.int(int64(o.refusals))
 	}
 	if m.phase != resting {
-		s.flag(o.readAt < m.roundAt) // in a later round it is
+		s.flag(o.readAt < m.peers.roundAt) // in a later round it is
 	}
 	if m.phase == readingGroup {
-		s.flag(o.readAt <= m.groupAsked)
+		s.flag(o.readAt <= m.peers.groupAsked)
 	}
 	if o.freeSince == never {
 		s.int(-1)

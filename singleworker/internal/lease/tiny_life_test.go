@@ -9,7 +9,7 @@ import (
 // another reading may find it unchanged.
 func (s *scribe) sign(k int, who Member, l *life) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
-	s.flag(m.isLifeless(who), l.doubted == m.looks, m.isLate(l), m.isRecent(l), m.phase != resting && l.readAt < m.roundAt)
+	s.flag(m.peers.isLifeless(who), l.doubted == m.looks, m.peers.isLate(l), m.peers.isRecent(l), m.phase != resting && l.readAt < m.peers.roundAt)
 	s.ago(l.readMono, now.Mono, time.Duration(s.w.set.sync)*oneMoment)
 	other := int(who.SID[0] - 'a')
 	current := s.w.lives[other][slices.Index(incarnations[other][:], who.Incarnation)]

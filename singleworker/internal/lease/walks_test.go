@@ -114,7 +114,7 @@ func TestDrainLooksAtFewSlotsForARun(t *testing.T) {
 	for k := range walkSlots {
 		w.step(Busy{Slot: walkSlot(k)})
 	}
-	w.step(GroupRead{Asked: w.groupAsked, Outcome: Done, Peers: w.peers})
+	w.step(GroupRead{Asked: w.peers.groupAsked, Outcome: Done, Peers: w.peers.live})
 	if n, most := w.counts["lease.Release"], 2*slotsPerStep*walkSlots; n != walkSlots || w.walked > most {
 		t.Errorf("%d slots were released, want %d; %d were looked at for that, want %d at most", n, walkSlots, w.walked, most)
 	}
@@ -159,7 +159,7 @@ func TestEvictedSlotMovesFirst(t *testing.T) {
 	w.late = true // until the new slot has a run
 	w.add(0, "a", always)
 	w.step(Busy{Slot: walkSlot(0), Busy: true})
-	w.step(GroupRead{Asked: w.groupAsked, Outcome: Done, Peers: w.peers})
+	w.step(GroupRead{Asked: w.peers.groupAsked, Outcome: Done, Peers: w.peers.live})
 	if n := w.counts["lease.Evict"]; n != 1 {
 		t.Errorf("%d runs are ended for one slot that is to move", n)
 	}
