@@ -6,21 +6,23 @@ import (
 	"slices"
 )
 
-// round computes the moves of one round, for all instances. A move makes the
-// slots of one group more even, or keeps them as even and makes all slots more
-// even. Evenness is a sum (see ratio), and that of the group takes precedence; so
-// the moves end, and none is ever undone. If all instances are alike, the counts
-// of every group then differ by at most one, and so do those of all slots: an
-// instance with two more than another would have more of some group, or more
-// slots without a group, and could give one of these.
-type round struct {
-	m *Machine
+// balance computes the moves of one round, for all instances. A move makes the slots of one group
+// more even, or keeps them as even and makes all slots more even. Evenness is a sum (see ratio),
+// and the group's takes precedence. So the moves end, and none is ever undone. If all instances are
+// alike, the counts of every group then differ by at most one, and so do the counts of all slots:
+// an instance with two more than another would have more of some group, or more slots without a
+// group, and could give one of these.
+type balance struct {
 	*tally
+	soon   func(Slot) bool // Config.Soon
 	all    *pile
 	groups []*pile // those that may become more even, by name
 	of     map[string]*pile
-	// spent are the slots that were moved, and those of ours that cannot be moved.
-	spent map[*slot]bool
+	// spent are the slots that were moved, and our own that cannot be moved.
+	spent  map[*slot]bool
+	heldUp bool // a slot of ours would move, but for its run or its tick
+	even   bool // no slot has to move
+	walked int  // at how many slots the scans have looked
 }
 
 // pile is the slots of a group, or all slots.
@@ -65,76 +67,67 @@ type move struct {
 	gain     ratio
 }
 
-// balance offers idle slots to instances that own too few. Every instance
-// computes the same moves from the same records, those with the largest gain
-// first, and carries out its own. So the counts become as even as possible with
-// no more moves than needed. It offers nothing while it is taking a slot that it
-// may not get.
-func (m *Machine) balance(now Instant, loads *tally) {
-	m.heldUp = false
-	r := m.newRound(loads)
-	reaching := m.isReaching()
+// maxOffers limits the slots that an instance offers in one round to what fits in one transaction.
+const maxOffers = 500
+
+// ours computes the moves, and lists the ones of our slots that are to be carried out now.
+// Every instance computes the same moves from the same records, those with the largest gain first,
+// and carries out its own. So the counts become as even as possible with no more moves than needed.
+// None of ours is listed while this instance is taking a slot that it may not get.
+func (b *balance) ours() (ours []move) {
+	reaching := slices.ContainsFunc(b.slots, (*slot).isTaking)
 	for offers, moves := 0, 0; offers < maxOffers; moves++ {
-		next := r.next()
-		own := next.slot != nil && next.slot.mine != nil
+		next := b.next()
 		if next.slot == nil {
-			m.even = moves == 0 && !m.heldUp && !m.peers.skipsAny(now) // instances are skipped for a limited time
+			b.even = moves == 0 && !b.heldUp
+			break
 		}
-		if next.slot == nil || own && reaching {
-			return
+		b.make(next)
+		if next.slot.mine == nil {
+			continue
 		}
-		r.make(next)
-		switch {
-		case own && next.slot.busy:
-			m.evict(next.slot)
-		case own:
-			m.release(next.slot, r.sids[next.to])
+		if reaching {
+			break
+		}
+		if ours = append(ours, next); !next.slot.busy {
 			offers++
 		}
 	}
+	return ours
 }
 
-func (m *Machine) isReaching() bool {
-	for _, s := range m.slots {
-		if s.isTaking() {
-			return true
+func newBalance(t *tally, soon func(Slot) bool) *balance {
+	b := &balance{tally: t, soon: soon, all: newPile(t.all), of: make(map[string]*pile), spent: make(map[*slot]bool)}
+	for _, group := range slices.Sorted(maps.Keys(t.groups)) {
+		p := newPile(t.groups[group])
+		b.of[group] = p
+		if p.best = b.bound(p.counts); p.best.halves > 0 {
+			p.slots = make([][]*slot, len(b.sids))
+			b.groups = append(b.groups, p)
 		}
 	}
-	return false
-}
-
-func (m *Machine) newRound(loads *tally) *round {
-	r := &round{m: m, tally: loads, all: newPile(loads.all), of: make(map[string]*pile), spent: make(map[*slot]bool)}
-	for _, group := range slices.Sorted(maps.Keys(loads.groups)) {
-		p := newPile(loads.groups[group])
-		r.of[group] = p
-		if p.best = r.bound(p.counts); p.best.halves > 0 {
-			p.slots = make([][]*slot, len(r.sids))
-			r.groups = append(r.groups, p)
-		}
+	b.all.slots = make([][]*slot, len(b.sids))
+	for k, count := range t.all {
+		b.all.slots[k] = make([]*slot, 0, count)
 	}
-	r.all.slots = make([][]*slot, len(r.sids))
-	for k, count := range loads.all {
-		r.all.slots[k] = make([]*slot, 0, count)
-	}
-	for i, s := range m.sorted() {
-		k := loads.holders[i]
+	for i, s := range t.slots {
+		k := t.holders[i]
 		if s.bound || k < 0 {
 			continue
 		}
 		h := s.mine
-		// Our slots count if they can be offered now, those of others always, also what was offered to
-		// them: those who do not have it yet give as much as those who have. Otherwise each instance that
-		// takes what it was offered among the first gives enough for all.
+		// Our slots count if they can be offered now, the others' always, also the slots that are on
+		// offer to them: whoever has not taken them yet gives as much as those who have. Otherwise each
+		// instance that is among the first to take its offers gives enough for all.
 		if h != nil && (!h.gained || s.op != idle) || h == nil && (s.isTaking() || s.rec.Owner == (Member{}) && s.rec.Offer == "") {
 			continue
 		}
-		r.all.slots[k] = append(r.all.slots[k], s)
-		if p := r.of[s.group]; p != nil && p.slots != nil {
+		b.all.slots[k] = append(b.all.slots[k], s)
+		if p := b.of[s.group]; p != nil && p.slots != nil {
 			p.slots[k] = append(p.slots[k], s)
 		}
 	}
-	return r
+	return b
 }
 
 func newPile(counts []int) *pile {
@@ -145,63 +138,63 @@ func newPile(counts []int) *pile {
 
 // gain is by how much the sum decreases when from, which has gives[from] slots,
 // gives one to an instance that has takes[to].
-func (r *round) gain(gives, takes []int, from, to int) ratio {
-	return ratio{2*gives[from] - 1, r.weight[from]}.minus(ratio{2*takes[to] + 1, r.weight[to]})
+func (b *balance) gain(gives, takes []int, from, to int) ratio {
+	return ratio{2*gives[from] - 1, b.weight[from]}.minus(ratio{2*takes[to] + 1, b.weight[to]})
 }
 
 // bound is the gain between the instance with most and that with fewest slots: an
 // upper bound that quickly rules out the groups that are even already.
-func (r *round) bound(counts []int) ratio {
+func (b *balance) bound(counts []int) ratio {
 	most, least := 0, 0
 	for k := range counts {
-		if r.gain(counts, counts, k, 0).compare(r.gain(counts, counts, most, 0)) > 0 {
+		if b.gain(counts, counts, k, 0).compare(b.gain(counts, counts, most, 0)) > 0 {
 			most = k
 		}
-		if r.gain(counts, counts, 0, k).compare(r.gain(counts, counts, 0, least)) > 0 {
+		if b.gain(counts, counts, 0, k).compare(b.gain(counts, counts, 0, least)) > 0 {
 			least = k
 		}
 	}
-	return r.gain(counts, counts, most, least)
+	return b.gain(counts, counts, most, least)
 }
 
 // next finds the move with the largest gain for a group. If no group can become
 // more even, it finds the move with the largest gain for all slots.
-func (r *round) next() move {
-	for len(r.groups) > 0 {
+func (b *balance) next() move {
+	for len(b.groups) > 0 {
 		first := 0
-		for k, p := range r.groups {
-			if p.best.compare(r.groups[first].best) > 0 {
+		for k, p := range b.groups {
+			if p.best.compare(b.groups[first].best) > 0 {
 				first = k
 			}
 		}
-		p := r.groups[first]
-		found := r.find(p)
+		p := b.groups[first]
+		found := b.find(p)
 		switch {
 		case found.slot == nil:
-			r.groups = slices.Delete(r.groups, first, first+1)
+			b.groups = slices.Delete(b.groups, first, first+1)
 		case found.gain.compare(p.best) < 0:
 			p.best = found.gain // another group may come first
 		default:
 			return found
 		}
 	}
-	return r.find(r.all)
+	return b.find(b.all)
 }
 
 // find finds the move with the largest gain for p, and among equals the one with
 // the largest gain for all slots.
-func (r *round) find(p *pile) move {
+func (b *balance) find(p *pile) move {
 	for {
 		var best move
 		var bestOfAll ratio
 		found := false
 		for from, slots := range p.slots {
-			for to := len(r.sids) - 1; to >= 0 && len(slots) > 0; to-- {
-				full := r.limits[to] > 0 && r.all.takes[to] >= r.limits[to]
-				if full || r.gain(p.gives, p.takes, from, to).halves <= 0 || p.isBarren(from, to) {
+			for to := len(b.sids) - 1; to >= 0 && len(slots) > 0; to-- {
+				full := b.limits[to] > 0 && b.all.takes[to] >= b.limits[to]
+				if full || b.gain(p.gives, p.takes, from, to).halves <= 0 || p.isBarren(from, to) {
 					continue
 				}
-				gain, ofAll := r.gain(p.counts, p.counts, from, to), r.gain(r.all.counts, r.all.counts, from, to)
+				gain, ofAll := b.gain(p.counts, p.counts, from, to), b.gain(b.all.counts, b.all.counts, from, to)
 				if !found || cmp.Or(gain.compare(best.gain), ofAll.compare(bestOfAll)) > 0 {
 					best, bestOfAll, found = move{from: from, to: to, gain: gain}, ofAll, true
 				}
@@ -210,7 +203,7 @@ func (r *round) find(p *pile) move {
 		if !found {
 			return move{}
 		}
-		if best.slot = r.movable(p, best.from, best.to); best.slot != nil {
+		if best.slot = b.movable(p, best.from, best.to); best.slot != nil {
 			return best
 		}
 	}
@@ -223,7 +216,7 @@ func (p *pile) isBarren(from, to int) bool {
 }
 
 // movable finds a slot of p that can be moved without making its group less even.
-func (r *round) movable(p *pile, from, to int) *slot {
+func (b *balance) movable(p *pile, from, to int) *slot {
 	c := p.scans[[2]int{from, to}]
 	if c == nil {
 		c = new(scan)
@@ -231,8 +224,8 @@ func (r *round) movable(p *pile, from, to int) *slot {
 	}
 	for ; c.pass < passes; c.pass, c.next = c.pass+1, 0 {
 		for ; c.next < len(p.slots[from]); c.next++ {
-			r.m.walked++
-			if s := p.slots[from][c.next]; r.moves(s, from, to, c.pass) {
+			b.walked++
+			if s := p.slots[from][c.next]; b.canMove(s, from, to, c.pass) {
 				return s
 			}
 		}
@@ -240,37 +233,37 @@ func (r *round) movable(p *pile, from, to int) *slot {
 	return nil
 }
 
-// moves reports whether a slot can be moved, in that pass of a scan.
-func (r *round) moves(s *slot, from, to, pass int) bool {
-	if group := r.of[s.group]; group != nil && r.gain(group.gives, group.takes, from, to).halves < 0 {
+// canMove reports whether a slot can be moved, in that pass of a scan.
+func (b *balance) canMove(s *slot, from, to, pass int) bool {
+	if group := b.of[s.group]; group != nil && b.gain(group.gives, group.takes, from, to).halves < 0 {
 		return false
 	}
-	if r.spent[s] || !slices.Contains(r.takers(r.m, s).at, to) {
+	if b.spent[s] || !slices.Contains(b.takers(s).at, to) {
 		return false
 	}
 	switch {
 	case s.mine != nil && s.busy && s.always:
-		r.m.heldUp = true
+		b.heldUp = true
 		return pass == passAlways || pass == passEvicted && s.evicted
 	case pass != passIdle:
 		return false
-	case s.mine != nil && (s.busy || r.m.cfg.Soon != nil && r.m.cfg.Soon(s.id)):
-		r.m.heldUp, r.spent[s] = true, true
+	case s.mine != nil && (s.busy || b.soon != nil && b.soon(s.id)):
+		b.heldUp, b.spent[s] = true, true
 		return false
 	}
 	return true
 }
 
 // make applies a move to the counts.
-func (r *round) make(next move) {
-	for _, p := range []*pile{r.all, r.of[next.slot.group]} {
+func (b *balance) make(next move) {
+	for _, p := range []*pile{b.all, b.of[next.slot.group]} {
 		if p != nil {
 			p.counts[next.from]--
 			p.counts[next.to]++
 			p.gives[next.from]--
 			p.takes[next.to]++
-			p.best = r.bound(p.counts)
+			p.best = b.bound(p.counts)
 		}
 	}
-	r.spent[next.slot] = true
+	b.spent[next.slot] = true
 }

@@ -14,6 +14,15 @@
 // owner's heartbeat node below it. Every change of owner is one transaction that checks V, so there
 // are never two recorded owners, and a takeover never leaves the slot without one.
 //
+// # Who knows what
+//
+// The machine is told of events and carries out decisions. The values below it decide, and know
+// nothing of it: peers is the picture of the group, that is who is there, who shows signs of life
+// and who is offered nothing. A slot is its record, as it was read, and its requests in flight. It
+// judges by peers whether it may be taken. A tally counts how the slots are shared at one moment.
+// From it, an assignment computes which instance is to take each free slot, and a balance which
+// slots are to move. The machine carries out its own part of both.
+//
 // # Two clocks
 //
 // An [Instant] has two readings of this instance's clocks. Elapsed never runs slower than the
@@ -28,7 +37,7 @@
 // slot by then, so a run that was in progress all the time was the only one. That is why package
 // leases lets runs continue for the quarter of a second that the question may take, while nothing
 // begins under a lease that is over by Elapsed. They end in any case when it is over by Mono, so a
-// clock that was set makes no lease longer. The acknowledgment of what was sent before the leap
+// clock that was set makes no lease longer. The acknowledgment of a heartbeat from before the leap
 // shows nothing of the time since.
 //
 // # Why leases are safe
@@ -81,17 +90,17 @@
 // round while slots are free or unevenly shared, which reads those that are on offer, whose owner
 // is late, or that have heartbeats of others. Once per lease, a round also reads one slot of each
 // of the two next owners in a ring, and a fifth of all slots, but no more than a hundred or so. So
-// a lost event costs time and never correctness, and in rest the cost depends neither on the number
-// of instances nor on that of slots. A slot is taken only if it was read in the same round: what is
-// decided by older readings leads to a reading first.
+// a lost event costs time and never correctness, and in rest the cost depends on neither the number
+// of instances nor the number of slots. A slot is taken only if it was read in the same round: a
+// decision by older readings leads to a reading first.
 //
 // # Who takes what
 //
 // Every machine assigns all free slots in the same way from the same records, to the instances
 // below their share; among those, a hash of instance and slot decides. So instances that start in
-// the same moment rarely compete. What its instance leaves free for a sync period passes to the
-// next one in the order of the hash; but if that one gives signs of life, it is late, and has eight
-// sync periods.
+// the same moment rarely compete. A slot that its instance leaves free for a sync period passes to
+// the next one in the order of the hash; but if that one gives signs of life, it is late, and has
+// eight sync periods.
 //
 // One reading can show how long a heartbeat has stayed at H: ZooKeeper orders its transactions, so
 // when the machine learned of a later transaction, the heartbeat had already been written.
@@ -99,12 +108,12 @@
 // # Who gets nothing
 //
 // An instance whose slot was taken under (b) or (c) hangs, or has died and its session lives: it
-// would ignore what it is offered, for a sync period each. So it gets no offers, and does not count
-// as a deputy, for eight sync periods, or 1.5 session timeouts if that is longer: then a dead one's
-// session is over. The one who took the slot knows this. The others, also those that join later,
-// read it in the slot's record, which names the former owner as Relieved until the next change. It
-// counts when the record is read for the first time, unless a record shows that this incarnation
-// has taken a slot by a later transaction: then it is back.
+// would ignore each offer, for a sync period. So it gets no offers, and does not count as a deputy,
+// for eight sync periods, or 1.5 session timeouts if that is longer: then a dead one's session is
+// over. The one who took the slot knows this. The others, also those that join later, read it in
+// the slot's record, which names the former owner as Relieved until the next change. It counts when
+// the record is read for the first time, unless a record shows that this incarnation has taken a
+// slot by a later transaction: then it is back.
 //
 // # Evenness
 //

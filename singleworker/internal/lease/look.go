@@ -12,15 +12,6 @@ func (m *Machine) markDirty(s *slot) {
 	}
 }
 
-// lookAll re-reads everything: readings of an earlier connection are outdated.
-func (m *Machine) lookAll() {
-	m.look = true
-	for _, s := range m.slots {
-		m.markDirty(s)
-		s.refusals = 0
-	}
-}
-
 // lookAgain is the periodic look. It re-reads the slots that watches do not fully cover, and
 // decides again while something may be taken or moved: what others are given but do not take passes
 // on with time.

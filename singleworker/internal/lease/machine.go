@@ -9,38 +9,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/preference"
 )
 
-// The protocol's durations, as fractions of the granted session timeout. The
-// difference between a lease and a session is the margin that makes a takeover
-// after the end of a session safe. A lease survives two lost heartbeats.
-const (
-	leaseNum, leaseDen = 3, 4 // a lease lasts 0.75 session timeouts
-	staleNum, staleDen = 3, 2 // an owner is silent after 1.5 session timeouts
-	beatsPerSession    = 4
-)
-
-// Length is the duration of a lease from when its heartbeat was sent.
-func Length(session time.Duration) time.Duration { return session * leaseNum / leaseDen }
-
-// Config is fixed for the life of a Machine.
-type Config struct {
-	Self Member
-	// SyncPeriod is how long this instance leaves a slot to others that is offered
-	// to another instance, or that is free and beyond this instance's share; eight
-	// times that, while the other one gives signs of life.
-	SyncPeriod time.Duration
-	// IdleBeat is how often, at least, the heartbeat of a slot without a run is written; 0 means a
-	// minute, and less never.
-	IdleBeat time.Duration
-	// MaxSlots limits how many slots this instance owns; 0 means no limit.
-	MaxSlots int
-	// Weight is this instance's share relative to the others; 0 means 1.
-	Weight int
-	// Soon reports whether a tick of one of our slots is so near that the slot
-	// must not be moved for evenness. Releases for other reasons do not ask it. It
-	// is called within Step and must not call back. Nil means never.
-	Soon func(Slot) bool
-}
-
 // Machine is one instance's view of all slots. Not safe for concurrent use.
 type Machine struct {
 	cfg Config
@@ -48,13 +16,13 @@ type Machine struct {
 	peers     *peers
 	connected bool
 	slots     map[Slot]*slot
-	crowds    map[string]*crowd // by names
-	byName    []*slot           // the slots sorted by name; nil if they must be sorted again
-	held      bool              // a slot was found to be ours: its lease begins with a heartbeat
-	nextBeat  time.Duration     // Mono
-	leaptAt   time.Duration     // Elapsed: what was sent before shows nothing of the time since
-	beaten    Slot              // of the slots without a run, the one whose heartbeat was sent last; see sendBeats
-	due       time.Duration     // heartbeats of such slots, each IdleBeat long
+	crowds    crowds
+	byName    []*slot       // the slots sorted by name; nil if they must be sorted again
+	held      bool          // a slot was found to be ours: its lease begins with a heartbeat
+	nextBeat  time.Duration // Mono
+	leaptAt   time.Duration // Elapsed: a heartbeat from before shows nothing of the time since
+	beaten    Slot          // of the slots without a run, the one whose heartbeat was sent last; see sendBeats
+	due       time.Duration // heartbeats of such slots, each IdleBeat long
 
 	sampledAt time.Duration // Mono
 	step      int           // counts events: orders readings
@@ -85,7 +53,7 @@ const (
 
 // New returns a machine without slots and without a session.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, peers: newPeers(cfg), looks: 1, slots: make(map[Slot]*slot), crowds: make(map[string]*crowd), dirty: make(map[Slot]struct{})}
+	return &Machine{cfg: cfg, peers: newPeers(cfg), looks: 1, slots: make(map[Slot]*slot), crowds: make(crowds), dirty: make(map[Slot]struct{})}
 }
 
 // Step applies one event and returns the actions to carry out, in order. The
@@ -172,10 +140,11 @@ func (m *Machine) sorted() []*slot {
 func (m *Machine) opened(now Instant, ev Opened) {
 	m.connected, m.nextBeat, m.phase = true, now.Mono, resting
 	m.peers.opened(ev, m.cfg.SyncPeriod)
+	m.look = true // and at everything: readings of an earlier connection are outdated
 	for _, s := range m.slots {
-		s.beatSince = beatTimes{}
+		s.beatSince, s.refusals = beatTimes{}, 0
+		m.markDirty(s)
 	}
-	m.lookAll()
 }
 
 // expired ends every lease at once: others may take the slots from now on. The
@@ -201,7 +170,7 @@ func (m *Machine) slotSet(ev SlotSet) {
 		s.gone = false
 		m.markDirty(s)
 	}
-	able := m.crowd(ev.Able)
+	able := m.crowds.of(ev.Able, m.slots)
 	if s.eligible != ev.Eligible || s.able != able || s.group != ev.Group {
 		m.look = true
 	}
@@ -217,9 +186,8 @@ func (m *Machine) slotGone(id Slot) {
 	if s.op == reading && !s.opVoid {
 		m.reads--
 	}
-	// The slot stays until its requests are answered. Otherwise the answers would
-	// be taken for those of a job that was submitted again under this name, and
-	// two instances could hold a lease on it.
+	// The slot stays until its requests are answered. Otherwise the answers would be taken for a job's
+	// that was submitted again under this name, and two instances could hold a lease on it.
 	*s = slot{
 		id: id, hash: s.hash, able: s.able, gone: true, op: s.op, opVoid: s.op != idle,
 		beating: s.beating, beatToken: s.beatToken, claiming: s.claiming, freeSince: never,

@@ -58,10 +58,7 @@ func (m *Machine) slotRead(now Instant, ev SlotRead) {
 // instances: the slot has no owner and no heartbeat, and the version check ensures that this holds.
 func (m *Machine) accept(s *slot) {
 	free := s.rec.Exists && s.rec.Owner == (Member{}) && len(s.rec.Beats) == 0
-	if !m.connected || !free || s.rec.Offer != m.cfg.Self.SID || s.op != idle || s.beating || s.refusals >= refusalLimit {
-		return
-	}
-	if m.canTake(s) {
+	if m.connected && free && s.rec.Offer == m.cfg.Self.SID && s.mayTakeNow() && m.canTake(s) {
 		m.take(s)
 	}
 }
@@ -134,8 +131,8 @@ func (m *Machine) yieldStray(now Instant, s *slot) {
 	}
 }
 
-// idleBeats is of how many slots without a run, at least, each round of heartbeats writes one: so
-// those of a small group are as recent as the sample has them.
+// idleBeats is the number of slots without a run, at least, that each round of heartbeats includes.
+// So in a small group they are as recent as in the published sample.
 const idleBeats = 4
 
 // sendBeats sends the sign of life when it is due, and heartbeats: for each slot with a run, which
@@ -243,7 +240,7 @@ func (m *Machine) takeDone(now Instant, ev TakeDone) {
 		if !s.known || !m.peers.lives(s.rec.Owner) { // a watch has told meanwhile that the record has changed, or it is free
 			m.markDirty(s)
 		}
-		return // what it was refused for was read by the request
+		return // the request has read why
 	}
 	if ev.Outcome != Done {
 		if ev.Outcome == Refused {
@@ -287,8 +284,7 @@ func (m *Machine) release(s *slot, offer string) {
 		m.do(Lost{s.id, Given})
 	}
 	s.op = releasing
-	beat := s.rec.beat(m.cfg.Self.SID) != noBeat
-	m.do(Release{Slot: s.id, Version: h.version, Beat: beat, Offer: offer})
+	m.do(Release{Slot: s.id, Version: h.version, Beat: s.rec.beat(m.cfg.Self.SID) != noBeat, Offer: offer})
 }
 
 func (m *Machine) releaseDone(ev ReleaseDone) {

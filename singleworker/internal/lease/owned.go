@@ -1,5 +1,7 @@
 package lease
 
+import "slices"
+
 // Owned counts the slots whose record names this incarnation, as far as this instance knows,
 // including those that are being taken or may have been taken, but not those that are bound to it.
 func (m *Machine) Owned() int {
@@ -44,10 +46,5 @@ func changes(ev Event) Slot {
 
 // Idle reports whether no record names this incarnation, as far as this instance knows.
 func (m *Machine) Idle() bool {
-	for _, s := range m.slots {
-		if s.isOwned() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.sorted(), (*slot).isOwned)
 }

@@ -28,7 +28,7 @@ type peers struct {
 	full     map[string]bool     // instances that own as many slots as they may, at the latest round
 }
 
-// life is what is known of an owner's sign of life.
+// life is an owner's sign of life, as it was read, and its age.
 type life struct {
 	Life
 	since    time.Duration // Mono before which it was written, or since when it is missing
@@ -49,7 +49,7 @@ func (who Member) compare(other Member) int {
 	return cmp.Or(cmp.Compare(who.SID, other.SID), cmp.Compare(who.Incarnation, other.Incarnation))
 }
 
-// opened forgets what was heard and read in an earlier connection.
+// opened forgets the transactions and signs of life of an earlier connection.
 func (p *peers) opened(ev Opened, syncPeriod time.Duration) {
 	p.session, p.syncPeriod = ev.Session, cmp.Or(ev.SyncPeriod, syncPeriod)
 	p.past.forget()
@@ -98,8 +98,6 @@ func (p *peers) silentAfter(sid string) time.Duration {
 	return stale(max(p.session, p.live[sid].Session))
 }
 
-func stale(session time.Duration) time.Duration { return session * staleNum / staleDen }
-
 const momentsPerBeat = 4
 
 // hear records that a transaction has been applied.
@@ -119,10 +117,8 @@ func (p *peers) ask(who Member) {
 // begin begins a round, and returns those whose sign of life it reads.
 func (p *peers) begin(step int) (asked []Member) {
 	p.roundAt = step
-	if len(p.asked) > 0 {
-		asked = slices.SortedFunc(maps.Keys(p.asked), Member.compare)
-		p.asked = make(map[Member]struct{})
-	}
+	asked = slices.SortedFunc(maps.Keys(p.asked), Member.compare)
+	clear(p.asked)
 	return asked
 }
 
@@ -161,7 +157,7 @@ func (p *peers) isRecent(l *life) bool {
 // isLate reports whether a sign of life was so old when it was read that it is to be read again.
 func (p *peers) isLate(l *life) bool { return l.readMono-l.since >= Length(p.session) }
 
-// askAgain asks for the signs of life that were late when they were read, and forgets those of
+// askAgain asks for the signs of life that were late when they were read, and forgets the signs of
 // instances that own nothing.
 func (p *peers) askAgain(owners map[Member]bool) {
 	for who, l := range p.signs {

@@ -1,14 +1,7 @@
 package lease
 
-// maxOffers limits the slots that an instance offers in one round to what fits in one transaction.
-const maxOffers = 500
-
-// refusalLimit is how many refused Takes of a slot are retried at once; then the
-// slot waits for the next sync period.
-const refusalLimit = 3
-
-// plan decides, with slots and group just read: release what we cannot run, take
-// what is free, and even out the shares.
+// plan decides, with slots and group just read. It releases slots that we cannot run, takes free
+// ones, and evens out the shares.
 func (m *Machine) plan(now Instant) {
 	if m.peers.own.Closed {
 		m.drain(now)
@@ -16,14 +9,67 @@ func (m *Machine) plan(now Instant) {
 	}
 	m.shed()
 	m.adopt(now)
-	loads := m.loads(now)
+	loads := newTally(now, m.peers, m.sorted())
 	m.peers.full = loads.full()
-	if !m.takesPending(now, loads) {
+	if !loads.takesPending(now) {
 		m.balance(now, loads)
 	}
 }
 
-// shed releases what this instance cannot run, slots beyond MaxSlots (a Take may
+// adopt takes the free slots that are this instance's to take.
+func (m *Machine) adopt(now Instant) {
+	var free []*slot
+	for _, s := range m.sorted() {
+		switch {
+		case !s.isFree(now, m.peers):
+		case !s.bound:
+			free = append(free, s)
+		case s.mayTakeNow():
+			m.takeAsRead(s)
+		}
+	}
+	if len(free) == 0 {
+		return
+	}
+	ours, owned := newTally(now, m.peers, m.sorted()).assign(free).ours(now), m.Owned()
+	for _, s := range ours {
+		if !m.hasRoom(owned) {
+			return
+		}
+		if s.mayTakeNow() {
+			owned++
+			m.takeAsRead(s)
+		}
+	}
+}
+
+// takeAsRead takes s if it was read in this round: a job that was deleted and submitted again may
+// have the same versions.
+func (m *Machine) takeAsRead(s *slot) {
+	if s.readAt < m.peers.roundAt {
+		m.markDirty(s)
+		m.peers.ask(s.livingOwner(m.peers))
+	} else {
+		m.take(s)
+	}
+}
+
+// balance offers idle slots to instances that own too few.
+func (m *Machine) balance(now Instant, loads *tally) {
+	b := newBalance(loads, m.cfg.Soon)
+	ours := b.ours()
+	m.walked += b.walked
+	m.heldUp, m.even = b.heldUp, b.even && !m.peers.skipsAny(now) // instances are skipped for a limited time
+	for _, next := range ours {
+		if next.slot.busy {
+			m.evict(next.slot)
+		} else {
+			m.release(next.slot, loads.sids[next.to])
+		}
+	}
+}
+
+// shed releases slots that this instance cannot run, slots beyond MaxSlots (a Take may
 // have been applied late), and slots whose release had an unknown outcome.
 func (m *Machine) shed() {
 	owned := 0
@@ -66,7 +112,7 @@ func (m *Machine) drain(now Instant) {
 	if m.even = m.Idle(); m.even {
 		return
 	}
-	loads := m.loads(now)
+	loads := newTally(now, m.peers, m.sorted())
 	for _, s := range m.sorted() {
 		if !s.isOurs() || s.busy {
 			m.evict(s)
@@ -77,40 +123,10 @@ func (m *Machine) drain(now Instant) {
 			m.release(s, to)
 			continue
 		}
-		if k := m.lightest(s, loads); k >= 0 {
+		if k := loads.lightest(s); k >= 0 {
 			loads.add(s, k)
 			to = loads.sids[k]
 		}
 		m.release(s, to)
 	}
-}
-
-// lightest returns the index in loads of the least loaded instance that can take
-// s, or -1.
-func (m *Machine) lightest(s *slot, loads *tally) int {
-	best := -1
-	for _, k := range loads.takers(m, s).at {
-		if !loads.isFull(k) && (best < 0 || loads.oneMore(s, k, best) < 0) {
-			best = k
-		}
-	}
-	return best
-}
-
-// takesPending reports whether another instance may be taking a free slot at this
-// moment: balancing by the current counts could then move slots needlessly.
-func (m *Machine) takesPending(now Instant, loads *tally) bool {
-	for _, s := range m.sorted() {
-		if s.bound || s.mine != nil || s.isTaking() || !s.rec.Exists || s.rec.Offer != "" {
-			continue
-		}
-		if s.rec.Owner != (Member{}) && !s.isGone(m.peers) {
-			continue
-		}
-		k := m.lightest(s, loads)
-		if k >= 0 && (s.freeSince == never || now.Mono-s.freeSince < m.peers.syncPeriod+m.peers.patience(now, s.freeSince, loads.sids[k])) {
-			return true
-		}
-	}
-	return false
 }

@@ -36,9 +36,9 @@ func (m *Machine) Offered(id Slot) bool {
 }
 
 // relieve takes an overdue slot from its owner; see rule (c). It starts no round, which costs much
-// in a large group that is late anyway: the request itself reads what it rests on. A slot that is
-// being read is taken when it was: once a deputy has relieved an owner, the others read all of its
-// slots, some of which they are about to relieve themselves.
+// in a large group that is late anyway: the request itself reads the records that it rests on. A
+// slot that is being read is taken when it was: once a deputy has relieved an owner, the others
+// read all of its slots, some of which they are about to relieve themselves.
 func (m *Machine) relieve(s *slot) {
 	if s != nil && s.op == reading && !s.opVoid {
 		s.late = true

@@ -80,7 +80,7 @@ func (m *Machine) groupRead(now Instant, ev GroupRead) {
 func (m *Machine) livesRead(now Instant, ev LivesRead) {
 	m.reads--
 	if ev.Outcome != Done {
-		m.look = true // what needs them asks again
+		m.look = true // whoever needs them asks again
 		return
 	}
 	m.peers.livesRead(now, m.step, ev.Lives)

@@ -19,11 +19,11 @@ const (
 type skipped struct {
 	until time.Duration // Mono
 	lasts time.Duration
-	at    int64 // the transaction that shows that it is to be skipped: what it takes later shows that it is back
+	at    int64 // the transaction that shows that it is to be skipped: a slot that it takes later shows that it is back
 }
 
 // skipFor is how long an instance is skipped at first. A session lasts two server ticks or more and
-// may end one tick late, so that of a dead instance is over by then. One that outlasts skipPeriods
+// may end one tick late, so a dead instance's is over by then. One that outlasts skipPeriods
 // would have it offered slots once more.
 func (p *peers) skipFor(sid string) time.Duration {
 	return max(skipPeriods*p.syncPeriod, p.silentAfter(sid))

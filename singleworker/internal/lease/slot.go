@@ -17,7 +17,7 @@ const (
 	yielding
 )
 
-// slot is the machine's view of one slot. There are thousands, so what is small stands together.
+// slot is the machine's view of one slot. There are thousands, so small fields stand together.
 type slot struct {
 	id    Slot
 	hash  uint64 // see Machine.rank
@@ -150,6 +150,10 @@ func (s *slot) isDue() bool {
 func (s *slot) isFree(now Instant, p *peers) bool {
 	return s.mine == nil && !s.isTaking() && !s.gone && s.takeable(now, p)
 }
+
+// refusalLimit is how many refused Takes of a slot are retried at once; then the
+// slot waits for the next sync period.
+const refusalLimit = 3
 
 // mayTakeNow reports whether a slot that the rules allow taking can be requested now.
 func (s *slot) mayTakeNow() bool {

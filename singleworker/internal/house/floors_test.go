@@ -1,0 +1,98 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// leaseFloors are the files of package lease from the bottom up: each may mention what is declared
+// on its own floor and below. So the values that decide are read, and tested, without the machine
+// that carries their decisions out.
+var leaseFloors = [][]string{
+	{"config.go", "event.go", "past.go"},
+	{"peers.go", "skip.go"},
+	{"crowd.go", "slot.go"},
+	{"tally.go"},
+	{"assign.go", "balance.go"},
+	{"claim.go", "look.go", "machine.go", "own.go", "owned.go", "plan.go", "relieve.go", "round.go"},
+}
+
+func TestLeaseFloors(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join("..", "lease", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range paths {
+		if name := filepath.Base(path); !strings.HasSuffix(name, "_test.go") && name != "doc.go" {
+			names = append(names, name)
+		}
+	}
+	if listed := slices.Sorted(slices.Values(slices.Concat(leaseFloors...))); !slices.Equal(listed, names) {
+		t.Fatalf("the floors have the files %q, the package has %q", listed, names)
+	}
+	floors := make([][]*ast.File, len(leaseFloors))
+	for k, names := range leaseFloors {
+		for _, name := range names {
+			floors[k] = append(floors[k], parseMentions(t, filepath.Join("..", "lease", name), nil))
+		}
+	}
+	for _, finding := range mentionsAbove(floors) {
+		t.Error(finding)
+	}
+}
+
+func TestMentionsAboveAreFound(t *testing.T) {
+	t.Parallel()
+	const low = `package p
+type low struct { high int; up *high; next *low }
+func (l low) call(limit int) int { high := 1; return call(high + limit + l.high + fine) }
+const fine = 1
+`
+	const top = `package p
+type high struct{ low }
+const limit = 2
+func call(n int) int { return n + fine }
+`
+	wantFindings(t, mentionsAbove([][]*ast.File{
+		{parseMentions(t, "low.go", low)}, {parseMentions(t, "top.go", top)},
+	}), []string{"call is declared on floor 1 and mentioned on floor 0", "high is declared on floor 1 and mentioned on floor 0"})
+}
+
+func parseMentions(t *testing.T, name string, source any) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// mentionsAbove lists the names of a package that are mentioned on a floor below their own.
+func mentionsAbove(floors [][]*ast.File) (findings []string) {
+	lowest := make(map[string]int) // floor that mentions a name
+	for k, files := range slices.Backward(floors) {
+		for _, file := range files {
+			for _, ident := range file.Unresolved {
+				lowest[ident.Name] = k
+			}
+		}
+	}
+	for k, files := range floors {
+		for _, file := range files {
+			for name := range file.Scope.Objects {
+				if mentioned, is := lowest[name]; is && mentioned < k {
+					findings = append(findings, fmt.Sprintf("%s is declared on floor %d and mentioned on floor %d", name, k, mentioned))
+				}
+			}
+		}
+	}
+	return findings
+}
