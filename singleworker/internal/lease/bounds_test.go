@@ -41,7 +41,7 @@ func (m *stepper) write(slot lease.Slot, token int64, owner string) {
 	m.records[slot] = read.Record
 }
 
-// step applies an event, and returns what the machine asks for then and after the answers.
+// step applies an event, and returns the machine's requests then and after the answers.
 func (m *stepper) step(ev lease.Event) []lease.Action {
 	if g, is := ev.(lease.GroupRead); is {
 		g.Asked = m.asked

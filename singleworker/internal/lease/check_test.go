@@ -210,10 +210,10 @@ func (w *world) ownedWithin() time.Duration {
 	return within
 }
 
-// evenWithin bounds how long it takes until nothing moves any more: an instance
-// that could not take an offer before all events were heard again is skipped, until
-// the round after that. By then stray heartbeats are gone, too. What one instance
-// ignores may pass to up to three others, a sync period each, before one is found to ignore it.
+// evenWithin bounds how long it takes until nothing moves any more: an instance that could not take
+// an offer before all events were heard again is skipped, until the round after that. By then stray
+// heartbeats are gone, too. An offer that one instance ignores may pass to up to three others, a
+// sync period each, before one is found to ignore it.
 func (w *world) evenWithin() time.Duration { return w.ownedWithin() + w.longestSkip() + (1+3)*w.sync }
 
 // longestSkip is for how long an instance may be skipped: for 8 sync periods, or until its

@@ -43,7 +43,7 @@ func TestClaimChecksOwnHeartbeat(t *testing.T) {
 	}
 }
 
-// TestClaimIsAHeartbeat: what a claim does to the lease, and to the heartbeats beside it.
+// TestClaimIsAHeartbeat: a claim renews the lease, and goes with the heartbeats beside it.
 func TestClaimIsAHeartbeat(t *testing.T) {
 	t.Parallel()
 	claiming := lease.Claiming{Slot: s}

@@ -323,7 +323,7 @@ func (i *instance) sendClaim(c claim, t *tickView) {
 	})
 }
 
-// claimed is what is made of the answer to a claim. The run begins if the lease is valid now.
+// claimed handles the answer to a claim. The run begins if the lease is valid now.
 func (i *instance) claimed(c claim, t *tickView, outcome lease.Outcome) {
 	*t = tickView{known: outcome == lease.Done, version: c.tickVersion + 1, last: c.tick}
 	if l := i.leases[c.slot]; outcome == lease.Done && i.valid(c.slot) && l.token == c.token {

@@ -215,7 +215,7 @@ func momentEnds(start *tiny) map[string]bool {
 }
 
 // TestExploreKnowsEveryField fails when the machine gets another field: clone must copy it if a
-// step changes it in place, and machine or slot must write what can make a difference later.
+// step changes it in place, and machine or slot must write it if it can make a difference later.
 func TestExploreKnowsEveryField(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -72,7 +72,7 @@ type underway struct {
 	unclear                 bool // a heartbeat may have come late, or was of an earlier session
 }
 
-// ownLease is what the machine reported: Gained, Renewed, not Lost.
+// ownLease is the lease that the machine reported: Gained, Renewed, not Lost.
 type ownLease struct {
 	token   int64
 	version int32

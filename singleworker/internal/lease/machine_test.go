@@ -384,7 +384,7 @@ func TestDenied(t *testing.T) {
 		{0, 0, group("b"), "take s v3"},
 		{0, 0, lease.TakeDone{Slot: s, Outcome: lease.Refused}, "read s"},
 		{0, 0, denied, "group"},
-		{0, 0, group("b"), ""}, // what was known is not taken for what is
+		{0, 0, group("b"), ""}, // an old reading is not taken for the present
 		{sec(1), 0, lookAll, "read s"},
 		{sec(1), 0, denied, "group"},
 		{sec(1), 0, group("b"), ""},

@@ -169,7 +169,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOffersAfterARelief: what is offered to an owner that lives and was relieved, by this instance
+// TestOffersAfterARelief: the offers to an owner that lives and was relieved, by this instance
 // or before it joined.
 func TestOffersAfterARelief(t *testing.T) {
 	t.Parallel()

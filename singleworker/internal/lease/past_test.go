@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestPast: what is known about when transactions were applied.
+// TestPast: bounds of the time at which a transaction was applied.
 func TestPast(t *testing.T) {
 	t.Parallel()
 	const apart, keep = 10, 100

@@ -7,7 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 )
 
-// TestPatience: what is offered to somebody else is left alone for as long as that one may need.
+// TestPatience: a slot on offer to somebody else is left alone for as long as that one may need.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for name, sc := range map[string]script{
@@ -441,9 +441,9 @@ func TestHungPeer(t *testing.T) {
 	}
 }
 
-// TestSlotsOnOfferWillBeGiven: an instance that has not taken yet what it was offered will give
-// from it as the others do, who therefore give no more than their part. In a group that starts
-// under load each of them gave enough for all.
+// TestSlotsOnOfferWillBeGiven: an instance that has not taken its offers yet will give from them as
+// the others do, who therefore give no more than their part. In a group that starts under load each
+// of them gave enough for all.
 func TestSlotsOnOfferWillBeGiven(t *testing.T) {
 	t.Parallel()
 	c := newCompany(12)

@@ -161,7 +161,7 @@ func (i *instance) ack(ev lease.Event) {
 	}
 }
 
-// forgetAnswers: those of the session that is over tell nothing of the next one.
+// forgetAnswers drops the answers of the session that is over: they tell nothing of the next one.
 func (i *instance) forgetAnswers() {
 	for _, u := range i.under {
 		u.unclear = true
@@ -216,7 +216,7 @@ func (i *instance) end(slot lease.Slot, r *handling) {
 	})
 }
 
-// noteRelief notes what has become of the owner that a Take names as relieved.
+// noteRelief notes the fate of the owner that a Take names as relieved.
 func (z *server) noteRelief(a lease.Take, owner lease.Member) {
 	if a.Relieves != owner {
 		z.w.failf(a.Slot, "(10) %s is named as relieved, the owner was %s", a.Relieves.Incarnation, owner.Incarnation)
@@ -229,7 +229,7 @@ func (z *server) noteRelief(a lease.Take, owner lease.Member) {
 	}
 }
 
-// told is what an instance has read of a slot that was taken from one that lived.
+// told is an instance's reading of a slot that was taken from one that lived.
 type told struct {
 	at    int64 // the transaction
 	since time.Duration

@@ -43,7 +43,7 @@ func (o *others) beat(zxid int64, slots ...lease.Slot) {
 	}
 }
 
-// look applies ev, answers the machine's reads, and returns those of all rounds.
+// look applies ev, answers the machine's reads, and returns the reads of all rounds.
 func (o *others) look(at time.Duration, ev lease.Event) (read string) {
 	o.t.Helper()
 	pending := o.machine.Step(instant(at, 0), ev)

@@ -17,7 +17,7 @@ import (
 //     relieved, rule (c), since its lease was last renewed;
 //  2. no tick is claimed twice, and none by another than the recorded owner,
 //     even if sessions are closed manually;
-//  3. the token of a new owner is larger than those of all owners before, unless it
+//  3. the token of a new owner is larger than the tokens of all owners before, unless it
 //     was relieved before it knew that it was the owner;
 //  4. a slot has at most one request and one heartbeat in flight;
 //  9. two instances never have a run of one slot;

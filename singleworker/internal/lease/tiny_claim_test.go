@@ -8,7 +8,7 @@ type tickNode struct {
 	token   int64 // of the owner that claimed it
 }
 
-// claimKind is what is done with the tick record.
+// claimKind is a change of the tick record.
 type claimKind int8
 
 const (
@@ -42,7 +42,7 @@ type claimDone struct {
 func (claimTick) action() {}
 func (claimDone) event()  {}
 
-// claimView is what a host knows of the tick record.
+// claimView is a host's knowledge of the tick record.
 type claimView struct {
 	underway bool
 	known    bool
@@ -50,7 +50,7 @@ type claimView struct {
 	ran      int64 // the last tick of which it has begun a run
 }
 
-// run is that of a host's handler.
+// run is a run of a host's handler.
 type run struct {
 	going   bool
 	stopped bool // it was canceled because the lease has ended, and has no result yet
@@ -65,7 +65,7 @@ func (w *tiny) mayClaim(k int) bool {
 	return holds && h.linked && !h.hung && h.claim.known && !h.run.going
 }
 
-// readTick reads what has to be known for a claim, as soon as there is a connection.
+// readTick reads the record that a claim needs, as soon as there is a connection.
 func (w *tiny) readTick(k int) {
 	h := &w.hosts[k]
 	if w.set.faults.claims > 0 && h.lease.held && !h.claim.known && !h.claim.underway && !h.noticed {
@@ -86,7 +86,7 @@ func (w *tiny) sendClaim(k int, kind claimKind) {
 	})
 }
 
-// claimDone is what a host makes of an answer. Its run begins when it knows that its claim was
+// claimDone has a host handle an answer. Its run begins when it knows that its claim was
 // applied: from the answer, or because it has read the record again.
 func (w *tiny) claimDone(k int, ev claimDone) {
 	h := &w.hosts[k]
@@ -145,7 +145,7 @@ func (w *tiny) endRun(k int) {
 	h.run.going, h.run.stopped = false, false
 }
 
-// claim applies a claim and checks what is guaranteed of claims.
+// claim applies a claim and checks the guarantees of claims.
 func (w *tiny) claim(by Member, a claimTick, sent Instant) Event {
 	done := claimDone{kind: a.kind, outcome: Done, token: a.token, sent: sent}
 	if a.kind == reads {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clone copies a machine. What its fields point to is copied if a step changes it in place.
+// clone copies a machine. The target of a field is copied if a step changes it in place.
 func (m *Machine) clone() *Machine {
 	then := *m
 	then.slots = make(map[Slot]*slot, len(m.slots))
@@ -29,9 +29,9 @@ func (m *Machine) clone() *Machine {
 	return &then
 }
 
-// A scribe writes the key of a state. Only what can make a difference later is in it: times as what
-// is left or how long ago, up to where it no longer matters; numbers that are only compared, as
-// their ranks. It goes through the state twice: first to collect those numbers.
+// A scribe writes the key of a state. It has nothing but facts that can make a difference later:
+// times as the time left or how long ago, up to where it no longer matters; numbers that are only
+// compared, as their ranks. It goes through the state twice: first to collect those numbers.
 type scribe struct {
 	w       *tiny
 	ranking bool
@@ -256,7 +256,7 @@ func (s *scribe) session(k int, of session) {
 	}
 }
 
-// wire writes what can still become of a request. It is known that all are about the one slot.
+// wire writes the possible fates of a request. It is known that all are about the one slot.
 func (s *scribe) wire(k int, r wire) {
 	s.int(int64(r.fate))
 	underway := r.fate == underway
@@ -436,7 +436,7 @@ func (s *scribe) awaited(k, asked int) bool {
 	return m.phase == readingGroup && m.peers.groupAsked == asked
 }
 
-// machine writes what a machine knows. Limits, weights and groups do not occur in tiny worlds, so
+// machine writes a machine's knowledge. Limits, weights and groups do not occur in tiny worlds, so
 // nobody is full. What Opened sets again makes no difference before it, and from whom a slot was
 // taken is only reported.
 func (s *scribe) machine(k int) {
@@ -477,7 +477,7 @@ func (s *scribe) machine(k int) {
 }
 
 // moments leaves out those that no reading can ask for: they are asked for the first one at or
-// after a heartbeat that is there or on its way. The last one tells what may be added.
+// after a heartbeat that is there or on its way. The last one decides which may be added.
 func (s *scribe) moments(k int, all []moment) {
 	now, limit, oldest := s.w.instant(k), s.longAgo(k), s.w.zxid
 	look := func(r Record) {
@@ -489,7 +489,7 @@ func (s *scribe) moments(k int, all []moment) {
 	for other := range s.w.set.hosts {
 		for incarnation, at := range s.w.lives[other] {
 			l := s.w.hosts[k].machine.peers.signs[Member{sidOf(other), incarnations[other][incarnation]}]
-			if at > 0 && other != k && (l == nil || l.Mzxid != at) { // what is known already is not older by another reading
+			if at > 0 && other != k && (l == nil || l.Mzxid != at) { // a sign that is known already is not older by another reading
 				oldest = min(oldest, at)
 			}
 		}

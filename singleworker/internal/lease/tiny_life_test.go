@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sign writes what a machine knows of a sign of life. When it was written matters as long as
+// sign writes a machine's knowledge of a sign of life. When it was written matters as long as
 // another reading may find it unchanged.
 func (s *scribe) sign(k int, who Member, l *life) {
 	m, now := s.w.hosts[k].machine, s.w.instant(k)
@@ -27,7 +27,7 @@ func (s *scribe) sign(k int, who Member, l *life) {
 	}
 }
 
-// lives writes what was read of signs of life.
+// lives writes a reading of signs of life.
 func (s *scribe) lives(of map[Member]Life) {
 	for other := range s.w.set.hosts {
 		for _, incarnation := range incarnations[other][1:] {

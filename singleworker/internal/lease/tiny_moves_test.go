@@ -39,13 +39,12 @@ const (
 	overdue
 )
 
-// Moves lists what can happen next. Within a moment things happen in any order, except that a host
-// handles at once what has reached it. That leaves out nothing: handling it changes the host alone
-// and adds to the end of its requests, so it commutes with all that the server and the other hosts
-// do; what it does not commute with is time, and the timers and the faults of that host, and those
-// are listed beside it. TestTinyOrder compares with every order. In a prompt world the timers of a
-// host come at once, too, after what has reached it. A moment passes when nothing is left to do in
-// it.
+// Moves lists the moves that can happen next. Within a moment things happen in any order, except that a host
+// handles arrivals at once. That leaves out nothing: handling it changes the host alone and adds to
+// the end of its requests, so it commutes with all that the server and the other hosts do. It does
+// not commute with time, and the timers and the faults of that host, and those are listed beside
+// it. TestTinyOrder compares with every order. In a prompt world the timers of a host come at once,
+// too, after the arrivals. A moment passes when nothing is left to do in it.
 func (w *tiny) Moves() []simkit.Move {
 	moves := make([]simkit.Move, 0, 16)
 	do := func(kind int8, k, arg int) {
@@ -100,7 +99,7 @@ func (w *tiny) timers(k int, do func(kind int8, k, arg int)) {
 // awake reports whether the process handles events.
 func (h *host) awake() bool { return h.up && !h.hung && !h.delayed }
 
-// duties are what has to happen in this moment.
+// duties are the moves that have to happen in this moment.
 func (w *tiny) duties(k int, do func(kind int8, k, arg int)) {
 	h := &w.hosts[k]
 	if h.before.alive && int(h.before.silent) > w.set.sessionOf(k) {
@@ -146,7 +145,7 @@ func (w *tiny) joinable(k int) bool {
 
 func isOpened(ev Event) bool { _, opened := ev.(Opened); return opened }
 
-// options are what may happen in this moment, or later.
+// options are the moves that may happen in this moment, or later.
 func (w *tiny) options(k int, do func(kind int8, k, arg int)) {
 	h := &w.hosts[k]
 	if h.before.alive && int(h.before.silent) == w.set.sessionOf(k) {
@@ -185,7 +184,7 @@ func (w *tiny) options(k int, do func(kind int8, k, arg int)) {
 	w.faultsOf(k, do)
 }
 
-// faultsBefore are the faults that make a difference before a host handles what has reached it.
+// faultsBefore are the faults that make a difference before a host handles its arrivals.
 func (w *tiny) faultsBefore(k int, do func(kind int8, k, arg int)) {
 	h := &w.hosts[k]
 	if w.left.cuts > 0 && h.linked && h.opened {
@@ -253,7 +252,7 @@ func (w *tiny) faultsOf(k int, do func(kind int8, k, arg int)) {
 	}
 }
 
-// leaps are those of clocks: within a moment it makes no difference when.
+// leaps are leaps of clocks: within a moment it makes no difference when.
 func (w *tiny) leaps(do func(kind int8, k, arg int)) {
 	for k := range w.set.hosts {
 		if w.left.leaps > 0 && w.hosts[k].up {
@@ -432,7 +431,7 @@ func (w *tiny) connection(k int, kind int8) {
 	}
 }
 
-// fault is a move that takes from what is left of the faults.
+// fault is a move that takes from the faults that are left.
 func (w *tiny) fault(k int, m simkit.Move) {
 	h := &w.hosts[k]
 	switch m.Kind {
@@ -512,7 +511,8 @@ func (w *tiny) leapt(k int) {
 	h.in = append(slices.Clip(h.in), Leapt{})
 }
 
-// dropAnswers loses what has not been delivered yet: the requests stay without an answer.
+// dropAnswers loses the answers that have not been delivered yet: the requests stay without an
+// answer.
 func (w *tiny) dropAnswers(k int) {
 	h := &w.hosts[k]
 	var unanswered []wire

@@ -3,7 +3,7 @@ package lease
 import "slices"
 
 // A Take by rule (c) is carried out in the steps in which package owner does it. Each is a request,
-// and what it answers tells what is next: the host itself has nothing to remember.
+// and its answer decides the next one: the host itself has nothing to remember.
 type (
 	// prove creates a node below the tick node: as long as it is there, the job is the same.
 	prove  struct{ take Take }

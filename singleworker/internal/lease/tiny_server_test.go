@@ -2,7 +2,7 @@ package lease
 
 import "slices"
 
-// serve is what the server does with a broken connection.
+// serve handles a broken connection as the server does.
 func (w *tiny) serve(k int, kind int8) {
 	h := &w.hosts[k]
 	s := &h.session

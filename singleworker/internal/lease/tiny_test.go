@@ -9,7 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// tinySetup is what a tiny world has, and which faults may happen in it, each at most that often.
+// tinySetup is the equipment of a tiny world, and which faults may happen in it, each at most that
+// often.
 type tinySetup struct {
 	hosts    int
 	session  int // in moments
@@ -17,7 +18,7 @@ type tinySetup struct {
 	sync     int // in moments
 	prompt   bool
 	anyOrder bool
-	// version is that of the owner record at the beginning, as if the slot had been released before.
+	// version is the owner record's at the beginning, as if the slot had been released before.
 	// The new job's record has it too, once it is owned; only takes by rule (c) are looked at then,
 	// see wire.read.
 	version int32
@@ -30,14 +31,14 @@ type tinySetup struct {
 // faults are how often something may still happen.
 type faults struct {
 	crashes   int8 // a process dies; the next one of its name starts within startWithin
-	cuts      int8 // a connection breaks, and with it what is on its way
+	cuts      int8 // a connection breaks, and loses its traffic
 	unknowns  int8 // a request is answered without an outcome, though the connection lasts
 	leaps     int8 // a clock is set, ahead
 	pauses    int8 // a machine is suspended for a while: its monotonic clock stops, nobody pings, and its connection breaks
 	hangs     int8 // a process does nothing for a while, but its session lives
-	delays    int8 // what a host handles, or what it has sent, waits for the next moment
+	delays    int8 // an event or a request of a host waits for the next moment
 	removals  int8 // someone deletes an instance's node
-	drains    int8 // an instance is told to take nothing and to give up what it has
+	drains    int8 // an instance is told to take nothing and to give up its slots
 	resubmits int8 // the job is deleted and submitted again
 	overdues  int8 // an instance that does not own the slot is told that a run of it is overdue, rightly or not
 	claims    int8 // not a fault: a host with a lease claims a tick, and runs it
@@ -65,8 +66,8 @@ func (s *tinySetup) startWithin(k int) int8  { return int8(s.sessionOf(k)) + 2 }
 
 const theJob Slot = "job"
 
-// tiny is one state of a tiny world: up to three instances and a server with one slot. What it
-// points to is never changed, so that states share it.
+// tiny is one state of a tiny world: up to three instances and a server with one slot. The targets
+// of its pointers are never changed, so that states share them.
 type tiny struct {
 	set  *tinySetup
 	left faults
@@ -121,7 +122,7 @@ type host struct {
 	saw      [3]int8 // the nodes that were there when it last asked for the slot
 }
 
-// session is what the server knows of a connection.
+// session is a connection, as the server knows it.
 type session struct {
 	of     int8 // the incarnation
 	alive  bool
@@ -146,7 +147,7 @@ const (
 	mute                 // it was applied, and the answer is lost
 )
 
-// ownLease is what the machine has reported.
+// ownLease is the lease that the machine has reported.
 type ownLease struct {
 	held    bool
 	token   int64
@@ -238,7 +239,7 @@ func (w *tiny) Settled() bool {
 	return false
 }
 
-// Tell says what a move does.
+// Tell describes a move.
 func (w *tiny) Tell(m simkit.Move) string {
 	var story []string
 	told := *w
@@ -254,7 +255,7 @@ func (w *tiny) After(m simkit.Move) *tiny {
 	return &then
 }
 
-// step has a host's machine handle an event, and carries out what it asks for.
+// step has a host's machine handle an event, and carries out its actions.
 func (w *tiny) step(k int, ev Event) {
 	h := &w.hosts[k]
 	switch ev := ev.(type) {
@@ -402,7 +403,7 @@ func (w *tiny) isRelieved(k int, token int64) bool {
 }
 
 // checkToken checks that a lease that can be used belongs to the record that is there. So tokens
-// grow: those of the record do. It may also be that of an owner that was relieved before it knew
+// grow, because the record's do. It may also belong to an owner that was relieved before it knew
 // that it was one.
 func (w *tiny) checkToken(k int) {
 	if l := w.hosts[k].lease; w.guaranteed(k) && l.token != w.rec.Mzxid && !w.isRelieved(k, w.rec.Mzxid) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// walks is a machine whose requests are answered at once: the first slots are its own or those of
-// b, which lives.
+// walks is a machine whose requests are answered at once: the first slots are its own or b's, which
+// lives.
 type walks struct {
 	*Machine
 
@@ -43,8 +43,7 @@ func (w *walks) add(k int, owner string, ev SlotSet) {
 	w.step(ev)
 }
 
-// step applies an event and answers what the machine requests then. What is counted in steps is
-// what a walk counts.
+// step applies events, answers the machine's requests and counts its actions by kind.
 func (w *walks) step(events ...Event) {
 	w.t.Helper()
 	for len(events) > 0 {

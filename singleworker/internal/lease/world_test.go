@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
-// sessionTimeout is what the model server grants; with profile.unlike, up to three times as much.
+// sessionTimeout is granted by the model server; with profile.unlike, up to three times as much.
 const sessionTimeout = 4 * time.Second
 
 func (p profile) longestSession() time.Duration {
@@ -131,7 +131,7 @@ type world struct {
 	settled   map[lease.Slot]bool // has had its proper owner since the noise stopped
 	late      time.Duration       // how long after the noise that was not so for every slot
 	even      time.Duration       // how long after the noise anything was amiss
-	missing   string              // what it was
+	missing   string              // see unsettled
 	missingAt lease.Slot
 }
 
