@@ -51,7 +51,7 @@ type Entry struct {
 	Count  int   // of several ticks; MaxCount means at least that many
 	Reason history.Reason
 
-	writer unknown // of its Writer
+	writer Unknown // of its Writer
 }
 
 // MaxCount is the limit up to which an entry's ticks are counted.

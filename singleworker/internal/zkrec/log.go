@@ -204,7 +204,7 @@ func (l Log) Changed() (pages []int) {
 func (l Log) Encode(page int) []byte {
 	p := l.all()[page]
 	p.Dropped = l.dropped
-	return encode(p, p.unknown)
+	return p.unknown.Encode(p)
 }
 
 // Emptied is a page without entries, for one that cannot be read: what the history had up to a mark

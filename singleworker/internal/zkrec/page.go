@@ -5,9 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -34,7 +31,7 @@ type page struct {
 	Entries []json.RawMessage `json:"entries"`
 
 	revs    []int64 // of the entries
-	unknown unknown
+	unknown Unknown
 }
 
 // Writer is an owner of a slot.
@@ -46,22 +43,14 @@ type Writer struct {
 // otherWriter is the Writer of an entry, if it is not the page's.
 type otherWriter struct {
 	Writer
-	unknown unknown
+	unknown Unknown
 }
 
 // MarshalJSON implements json.Marshaler.
-func (w otherWriter) MarshalJSON() ([]byte, error) { return encode(w.Writer, w.unknown), nil }
+func (w otherWriter) MarshalJSON() ([]byte, error) { return w.unknown.Encode(w.Writer), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (w *otherWriter) UnmarshalJSON(data []byte) (err error) {
-	w.unknown, err = decode(data, &w.Writer)
-	return err
-}
-
-// isOfRun reports whether a member that a Tick does not know can stand in an entry, too.
-func isOfRun(name string) bool {
-	return !slices.ContainsFunc(namesOf(reflect.TypeFor[pageEntry]()), func(known string) bool { return strings.EqualFold(known, name) })
-}
+func (w *otherWriter) UnmarshalJSON(data []byte) error { return w.unknown.Decode(data, &w.Writer) }
 
 // pageEntry is an Entry in a page. Its short keys are those that most entries have. Times after
 // others are in milliseconds.
@@ -121,20 +110,19 @@ func (p *page) encode(e Entry) []byte {
 	if e.Attempt != e.firstAttempt() {
 		out.Attempt = &e.Attempt
 	}
-	return encode(out, e.unknown.only(isOfRun))
+	return e.unknown.Encode(out)
 }
 
 // decode returns the entry with that index.
-func (p *page) decode(i int) (Entry, error) {
+func (p *page) decode(i int) (e Entry, err error) {
 	var in pageEntry
-	more, err := decode(p.Entries[i], &in)
-	if err != nil {
+	if err := e.unknown.Decode(p.Entries[i], &in); err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
+	e = Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
 		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: history.StateOK, Error: in.Error,
 		TakenFrom: in.TakenFrom, Delayed: in.Delayed, Passed: in.Passed, NotBegun: in.NotBegun, Always: in.Always, Restarts: in.Restarts,
-		unknown: more,
+		unknown: e.unknown,
 	}}
 	if in.Run != "" {
 		if e.RunID, err = longID(in.Run); err != nil {
@@ -185,7 +173,7 @@ func parsePage(data []byte) (p page, entries []Entry, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return page{}, nil, nil
 	}
-	if p.unknown, err = decode(data, &p); err != nil {
+	if err := p.unknown.Decode(data, &p); err != nil {
 		return page{}, nil, fmt.Errorf("history %s: %w", excerpt(data), err)
 	}
 	if p.Schema > Schema {

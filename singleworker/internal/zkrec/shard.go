@@ -46,21 +46,16 @@ type Layout struct {
 	Since int64 `json:"since,omitempty"` // Unix milliseconds: earlier ticks, and this one, belong to an earlier layout
 	Until int64 `json:"until,omitempty"` // the last tick of the layout during resharding; 0 means not decided yet
 
-	unknown unknown
+	unknown Unknown
 }
+
+type layoutFields Layout
 
 // MarshalJSON implements json.Marshaler.
-func (l Layout) MarshalJSON() ([]byte, error) {
-	type fields Layout
-	return encode(fields(l), l.unknown), nil
-}
+func (l Layout) MarshalJSON() ([]byte, error) { return l.unknown.Encode(layoutFields(l)), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *Layout) UnmarshalJSON(data []byte) (err error) {
-	type fields Layout
-	l.unknown, err = decode(data, (*fields)(l))
-	return err
-}
+func (l *Layout) UnmarshalJSON(data []byte) error { return l.unknown.Decode(data, (*layoutFields)(l)) }
 
 // sharding is the sharding that the spec specifies.
 func (s Spec) sharding() Sharding {

@@ -42,7 +42,7 @@ type Spec struct {
 
 	Declaration
 
-	unknown unknown
+	unknown Unknown
 }
 
 // Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that
@@ -70,21 +70,16 @@ type Former struct {
 	Since    int64   `json:"since,omitempty"`
 	Former   *Former `json:"former,omitempty"`
 
-	unknown unknown
+	unknown Unknown
 }
+
+type formerFields Former
 
 // MarshalJSON implements json.Marshaler.
-func (f Former) MarshalJSON() ([]byte, error) {
-	type fields Former
-	return encode(fields(f), f.unknown), nil
-}
+func (f Former) MarshalJSON() ([]byte, error) { return f.unknown.Encode(formerFields(f)), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (f *Former) UnmarshalJSON(data []byte) (err error) {
-	type fields Former
-	f.unknown, err = decode(data, (*fields)(f))
-	return err
-}
+func (f *Former) UnmarshalJSON(data []byte) error { return f.unknown.Decode(data, (*formerFields)(f)) }
 
 // Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no
 // run is open, and none waits. Nobody owns it. It is removed some time after At, unless a trigger
@@ -98,21 +93,16 @@ type Done struct {
 	// Opened is the Switch's: how often the job had been opened before.
 	Opened int `json:"opened,omitempty"`
 
-	unknown unknown
+	unknown Unknown
 }
+
+type doneFields Done
 
 // MarshalJSON implements json.Marshaler.
-func (d Done) MarshalJSON() ([]byte, error) {
-	type fields Done
-	return encode(fields(d), d.unknown), nil
-}
+func (d Done) MarshalJSON() ([]byte, error) { return d.unknown.Encode(doneFields(d)), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (d *Done) UnmarshalJSON(data []byte) (err error) {
-	type fields Done
-	d.unknown, err = decode(data, (*fields)(d))
-	return err
-}
+func (d *Done) UnmarshalJSON(data []byte) error { return d.unknown.Decode(data, (*doneFields)(d)) }
 
 // MaxFormer is how many replaced schedules a spec keeps.
 const MaxFormer = 8

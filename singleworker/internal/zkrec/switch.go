@@ -18,7 +18,7 @@ type Switch struct {
 	// Opened is how often the job was opened again after it was done: see Done.
 	Opened int `json:"opened,omitempty"`
 
-	unknown unknown
+	unknown Unknown
 }
 
 // Encode returns the node's data: none if nothing was ever done with the job.
@@ -27,7 +27,7 @@ func (w Switch) Encode() []byte {
 		return nil
 	}
 	w.Schema = Schema
-	return encode(w, w.unknown)
+	return w.unknown.Encode(w)
 }
 
 // ParseSwitch reads a register node. It refuses unreadable records and newer schemas.
@@ -38,7 +38,7 @@ func ParseSwitch(data []byte) (w Switch, err error) {
 	if len(data) > MaxRecordBytes {
 		return Switch{}, fmt.Errorf("switch has %d bytes, at most %d are read", len(data), MaxRecordBytes)
 	}
-	if w.unknown, err = decode(data, &w); err != nil {
+	if err := w.unknown.Decode(data, &w); err != nil {
 		return Switch{}, fmt.Errorf("switch %s: %w", excerpt(data), err)
 	}
 	if w.Schema > Schema {
@@ -95,21 +95,16 @@ type Pause struct {
 	// Missed is the misfire policy for the ticks of the pause. Empty means skip.
 	Missed job.MisfirePolicy `json:"missed,omitempty"`
 
-	unknown unknown
+	unknown Unknown
 }
+
+type pauseFields Pause
 
 // MarshalJSON implements json.Marshaler.
-func (p Pause) MarshalJSON() ([]byte, error) {
-	type fields Pause
-	return encode(fields(p), p.unknown), nil
-}
+func (p Pause) MarshalJSON() ([]byte, error) { return p.unknown.Encode(pauseFields(p)), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (p *Pause) UnmarshalJSON(data []byte) (err error) {
-	type fields Pause
-	p.unknown, err = decode(data, (*fields)(p))
-	return err
-}
+func (p *Pause) UnmarshalJSON(data []byte) error { return p.unknown.Decode(data, (*pauseFields)(p)) }
 
 // Lasts reports whether the pause is not over at t; nil is over.
 func (p *Pause) Lasts(t time.Time) bool { return p != nil && (p.Until == 0 || t.UnixMilli() < p.Until) }

@@ -46,7 +46,7 @@ type Run struct {
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
 
-	unknown unknown // they go where the run goes: into the history, and beside a manual run
+	unknown Unknown // they go where the run goes: into the history, and beside a manual run
 }
 
 // Open reports whether the run has no result yet.
@@ -75,7 +75,7 @@ type Tick struct {
 	// Each write of the history writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
 
-	lasting unknown // they are of the slot, the others of the run
+	lasting Unknown // they are of the slot, the others of the run
 }
 
 // Same reports whether two records say the same of the slot's ticks, wherever its history is.
@@ -91,18 +91,13 @@ type Held struct {
 	NextAttemptAt int64  `json:"next_attempt_at,omitempty"`
 }
 
+type heldFields Held
+
 // MarshalJSON implements json.Marshaler.
-func (h Held) MarshalJSON() ([]byte, error) {
-	type fields Held
-	return encode(fields(h), h.unknown), nil
-}
+func (h Held) MarshalJSON() ([]byte, error) { return h.unknown.Encode(heldFields(h)), nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (h *Held) UnmarshalJSON(data []byte) (err error) {
-	type fields Held
-	h.unknown, err = decode(data, (*fields)(h))
-	return err
-}
+func (h *Held) UnmarshalJSON(data []byte) error { return h.unknown.Decode(data, (*heldFields)(h)) }
 
 // Begin returns the record that has a new run: of t it keeps only what is of the slot.
 func (t Tick) Begin(watermark int64, run Run) Tick {
@@ -155,7 +150,7 @@ func (t Tick) Encode() []byte {
 	if t.Attempt == 1 {
 		t.Attempt = 0
 	}
-	return encode(t, join(t.unknown, t.lasting))
+	return join(t.unknown, t.lasting).Encode(t)
 }
 
 // CutError truncates an error text to MaxErrorBytes and makes it valid UTF-8, so
@@ -179,11 +174,10 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		t.Watermark = unixMilli(written)
 		return t, nil
 	}
-	more, err := decode(data, &t)
-	if err != nil {
+	if err := t.unknown.Decode(data, &t); err != nil {
 		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
 	}
-	t.unknown, t.lasting = more.only(isPassing), more.only(isLasting)
+	t.unknown, t.lasting = t.unknown.only(isPassing), t.unknown.only(isLasting)
 	if t.Schema > Schema {
 		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
 	}
@@ -269,7 +263,7 @@ type Alarm struct {
 	SID    string    `json:"sid"`  // the instance that noticed
 	At     time.Time `json:"at"`   // on its clock
 
-	unknown unknown
+	unknown Unknown
 }
 
 // Over returns a as it replaces old: of that it keeps only what is of the slot.
@@ -281,12 +275,12 @@ func (a Alarm) Over(old Alarm) Alarm {
 // Encode returns the node's data.
 func (a Alarm) Encode() []byte {
 	a.Schema = Schema
-	return encode(a, a.unknown)
+	return a.unknown.Encode(a)
 }
 
 // ParseAlarm reads an alarm node.
 func ParseAlarm(data []byte) (a Alarm, err error) {
-	if a.unknown, err = decode(data, &a); err != nil {
+	if err := a.unknown.Decode(data, &a); err != nil {
 		return Alarm{}, fmt.Errorf("alarm %s: %w", excerpt(data), err)
 	}
 	if err := CheckTime(a.Tick); err != nil { // it would be later than all that are missed
@@ -301,13 +295,13 @@ type Complete struct {
 	Schema int   `json:"schema"`
 	Tick   int64 `json:"tick"` // Unix milliseconds
 
-	unknown unknown
+	unknown Unknown
 }
 
 // Encode returns the node's data.
 func (c Complete) Encode() []byte {
 	c.Schema = Schema
-	return encode(c, c.unknown)
+	return c.unknown.Encode(c)
 }
 
 // ParseComplete reads a shards node; an empty one is the zero Complete.
@@ -315,7 +309,7 @@ func ParseComplete(data []byte) (c Complete, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Complete{}, nil
 	}
-	if c.unknown, err = decode(data, &c); err != nil {
+	if err := c.unknown.Decode(data, &c); err != nil {
 		return Complete{}, fmt.Errorf("record of complete ticks %s: %w", excerpt(data), err)
 	}
 	if c.Schema > Schema {

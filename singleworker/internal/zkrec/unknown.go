@@ -11,35 +11,48 @@ import (
 	"sync"
 )
 
-// unknown are the members of a JSON object that this version does not know, `"name":value`, in the
-// order of their names; mostly "". Every record that is read and written back keeps them, at every
-// level. As a string they leave records comparable.
-type unknown string
+// Unknown are the members of a JSON object that this version does not know, `"name":value`, in the
+// order of their names. Mostly there are none. Every record that is read and written back keeps
+// them, at every level. As a string they leave records comparable.
+//
+// A record that stands in another one has a MarshalJSON and an UnmarshalJSON, which call Encode and
+// Decode with a type that has its fields and not its methods. It is embedded nowhere: the other one
+// would get its methods. A struct that is embedded has the Unknown, and no such methods.
+type Unknown string
 
 // lastingPrefix begins the names of members that outlive what the rest of a record is about, see
 // the package's documentation.
 const lastingPrefix = "slot_"
 
-// decode reads an object into a struct, and returns the members that are no fields of it.
-func decode(object []byte, record any) (unknown, error) {
+// Decode reads an object into the struct that record points to, and sets u to the members that are
+// no fields of it.
+func (u *Unknown) Decode(object []byte, record any) error {
 	if err := json.Unmarshal(object, record); err != nil {
-		return "", err
+		return err
 	}
-	names := namesOf(reflect.TypeOf(record).Elem())
+	*u = ""
+	names := namesOf(record)
 	if names.haveAll(object) {
-		return "", nil
+		return nil
 	}
 	members, err := membersOf(object)
 	if err != nil {
-		return "", err
+		return err
 	}
 	take(members, names)
-	return unknownOf(members), nil
+	*u = unknownOf(members)
+	return nil
 }
 
-// encode writes a struct as an object, with members that are no fields of it.
-func encode(record any, more unknown) []byte {
+// Encode writes a struct, or what a pointer to it points to, as an object with those members of u
+// that are no fields of it. It panics if a field cannot be encoded.
+func (u Unknown) Encode(record any) []byte {
 	data := mustJSON(record)
+	if u == "" {
+		return data
+	}
+	names := namesOf(record)
+	more := u.only(func(name string) bool { return names.index(name) < 0 })
 	if more == "" {
 		return data
 	}
@@ -51,7 +64,7 @@ func encode(record any, more unknown) []byte {
 }
 
 // join has the members of both, which have different names.
-func join(a, b unknown) unknown {
+func join(a, b Unknown) Unknown {
 	if a == "" || b == "" {
 		return a + b
 	}
@@ -59,7 +72,7 @@ func join(a, b unknown) unknown {
 }
 
 // only are those members whose names are wanted.
-func (u unknown) only(wanted func(name string) bool) unknown {
+func (u Unknown) only(wanted func(name string) bool) Unknown {
 	if u == "" {
 		return ""
 	}
@@ -80,7 +93,7 @@ func membersOf(object []byte) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-func unknownOf(members map[string]json.RawMessage) unknown {
+func unknownOf(members map[string]json.RawMessage) Unknown {
 	var out bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if out.Len() > 0 {
@@ -92,7 +105,7 @@ func unknownOf(members map[string]json.RawMessage) unknown {
 			panic(fmt.Sprintf("zkrec: encode %s: %v", excerpt(members[name]), err)) // it was decoded before
 		}
 	}
-	return unknown(out.String())
+	return Unknown(out.String())
 }
 
 // names are the JSON names of a struct's fields.
@@ -101,10 +114,12 @@ type names []string
 // namesByType has those of all records that were read.
 var namesByType sync.Map
 
-func namesOf(record reflect.Type) names {
-	known, found := namesByType.Load(record)
+// namesOf has those of a struct, or of what a pointer to it points to.
+func namesOf(record any) names {
+	of := reflect.TypeOf(record)
+	known, found := namesByType.Load(of)
 	if !found {
-		known, _ = namesByType.LoadOrStore(record, jsonNames(record))
+		known, _ = namesByType.LoadOrStore(of, jsonNames(reflect.Indirect(reflect.ValueOf(record)).Type()))
 	}
 	all, _ := known.(names)
 	return all
@@ -117,6 +132,11 @@ func jsonNames(record reflect.Type) (all names) {
 		}
 	}
 	return all
+}
+
+// index is where a name is, in any case as json.Unmarshal takes it, or -1.
+func (n names) index(name string) int {
+	return slices.IndexFunc(n, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
 // haveAll reports whether all members of an object, which is valid JSON, have these names in their
@@ -146,13 +166,11 @@ func (n names) haveAll(object []byte) bool {
 	return true
 }
 
-// take moves the named members out of an object. Names are known in any case, as
-// json.Unmarshal takes them.
+// take moves the named members out of an object.
 func take(object map[string]json.RawMessage, names names) map[string]json.RawMessage {
 	taken := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(object)) { // capitals first: the correct spelling wins
-		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
-		if i >= 0 {
+		if i := names.index(name); i >= 0 {
 			taken[names[i]] = object[name]
 			delete(object, name)
 		}
