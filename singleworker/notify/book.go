@@ -51,53 +51,8 @@ type part struct {
 	episodes int
 	full     bool // of episodes that last
 	dirty    bool
+	unknown  zkrec.Unknown
 }
-
-// record holds facts about a slot.
-type record struct {
-	// Number and Rev are from the last failure that was taken in, and Created is the slot's: see
-	// history.Entry and admin.Event. In a tree that was copied to another ensemble Created is 0 until
-	// the slot is heard of.
-	Created  int64      `json:"created,omitempty"`
-	Number   int64      `json:"number,omitempty"`
-	Rev      int64      `json:"rev,omitempty"`
-	Retry    *failure   `json:"retry,omitempty"`
-	Episodes []*episode `json:"episodes,omitempty"` // the oldest first
-	// To is whom the job names, while there are episodes: it may be canceled before they are told.
-	To map[string][]Kind `json:"to,omitempty"`
-}
-
-// failure is a run that failed, or ticks that were missed.
-type failure struct {
-	Kind  Kind   `json:"kind"`
-	ID    string `json:"id"`
-	Tick  int64  `json:"tick"`
-	At    int64  `json:"at"`
-	Count int    `json:"count"`
-	Text  string `json:"text,omitempty"`
-	SID   string `json:"sid,omitempty"`
-}
-
-// episode is a row of failures. Times are in Unix milliseconds.
-type episode struct {
-	failure
-
-	Last  int64            `json:"last"`            // the tick of the last failure
-	Ended int64            `json:"ended,omitempty"` // 0 while it lasts
-	Gone  bool             `json:"gone,omitempty"`  // it ended because the job was canceled
-	Sent  map[string]phase `json:"sent,omitempty"`  // what each target was told
-
-	sealed bool // somebody may have been told of its end: it does not continue
-	idle   bool // nobody has to be told anything until it changes
-}
-
-// phase is how much of an episode a target was told.
-type phase int
-
-const (
-	toldBegin phase = 1
-	toldEnd   phase = 2
-)
 
 func newBook(serverType string, targets []string, rules []Rule) *book {
 	b := &book{
@@ -222,7 +177,7 @@ func (b *book) failed(ev admin.Event, f failure) {
 	}
 	r.Created, p.dirty = ev.Created, true
 	if e.NextAttempt == history.NextRetry {
-		r.Retry = &f
+		r.Retry = (*retry)(&f)
 		return
 	}
 	b.count(ev.Job, f)
@@ -306,7 +261,7 @@ func (b *book) begun(slot string, tick int64, attempt int) {
 	if f := r.Retry; f != nil {
 		r.Retry, p.dirty = nil, true
 		if f.Tick != tick {
-			b.count(slot, *f)
+			b.count(slot, failure(*f))
 		}
 		return
 	}

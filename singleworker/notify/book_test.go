@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -346,11 +345,7 @@ func restarted(t *testing.T, b *book) *book {
 	next := newBook(b.serverType, b.targets, b.rules)
 	next.cursor, next.jobs = b.cursor, b.jobs
 	for i := range b.parts {
-		data, err := json.Marshal(partRecord{schema, b.parts[i].slots})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := next.parts[i].parse(i, data); err != nil {
+		if err := next.parts[i].parse(i, b.parts[i].encode()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -565,11 +560,7 @@ func TestBookIsBounded(t *testing.T) {
 	}
 	most := 0
 	for i := range b.parts {
-		data, err := json.Marshal(partRecord{schema, b.parts[i].slots})
-		if err != nil {
-			t.Fatal(err)
-		}
-		most = max(most, len(data))
+		most = max(most, len(b.parts[i].encode()))
 	}
 	if most > 900_000 || b.lasting() != parts*perPart || b.dropped != 4*jobs-parts*perPart {
 		t.Errorf("the largest part has %d bytes; %d episodes, %d dropped", most, b.lasting(), b.dropped)

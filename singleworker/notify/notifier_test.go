@@ -205,6 +205,51 @@ func TestOneInstanceTells(t *testing.T) {
 	})
 }
 
+// A sender that takes over from a newer version keeps what that one has written, at every level of
+// the records that it writes over.
+func TestUnknownFieldsSurviveASender(t *testing.T) {
+	t.Parallel()
+	inScene(t, func(s *scene) {
+		targets := map[string]notify.Sender{"ops": &place{}}
+		_, stop := s.notifier("n1", targets)
+		s.runs(true, 3)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		conn, head := s.connect(), zkrec.NewTree(swtest.DefaultServerType).Notices()
+		children, _, err := conn.Children(s.t.Context(), head)
+		paths := []string{head}
+		for _, child := range children {
+			paths = append(paths, head+"/"+child)
+		}
+		more := strings.NewReplacer(`{"schema"`, `{"of":"all","schema"`, `{"created"`, `{"of":"slot","created"`, `{"kind"`, `{"of":"it","kind"`)
+		written := make(map[string]string)
+		for _, path := range paths {
+			data, stat, readErr := conn.Get(s.t.Context(), path)
+			if newer := more.Replace(string(data)); newer != string(data) {
+				written[path] = newer
+				_, writeErr := conn.Multi(s.t.Context(), zkconn.SetOp(path, []byte(newer), stat.Version))
+				err = errors.Join(err, readErr, writeErr)
+			}
+		}
+		s.notifier("n2", targets)
+		s.runs(true, 2)
+		var kept []int
+		for path, newer := range written {
+			data, _, readErr := conn.Get(s.t.Context(), path)
+			err = errors.Join(err, readErr)
+			n := strings.Count(string(data), `"of":`)
+			if kept = append(kept, n); n != strings.Count(newer, `"of":`) || string(data) == newer {
+				t.Errorf("%s:\n%s\nis written over with\n%s", path, newer, data)
+			}
+		}
+		slices.Sort(kept)
+		if want := []int{1, 3}; err != nil || !slices.Equal(kept, want) {
+			t.Errorf("%v fields kept in the records, %v; want %v: in the head, and in a part, a slot and an episode", kept, err, want)
+		}
+	})
+}
+
 // The sender dies before it tells, between that and the record, and after that.
 func TestHeirTellsWhatTheSenderDidNot(t *testing.T) {
 	t.Parallel()

@@ -112,12 +112,15 @@ func TestBrokenRecordsOfSlots(t *testing.T) {
 func TestBrokenParts(t *testing.T) {
 	t.Parallel()
 	number := partOf("job")
+	swells := strings.Repeat(`{"kind":"late","of":"`+strings.Repeat("<", maxRecord/2)+`"},`, 25)
 	for text, wrong := range map[string]string{
 		"": "", "null": "", "{}": "", `{"schema":1,"slots":{"job":` + goodSlot + `}}`: "",
 		"garbage": "invalid character", "[]": "cannot unmarshal array", `{"schema":2}`: "no schema", `{"schema":-1}`: "no schema",
 		`{"slots":{"\u001b[2Jother":` + goodSlot + `}}`:                                              "\ufffd[2Jother\": it belongs to part",
 		`{"slots":{"job":{"episodes":[null]}}}`:                                                      "an episode is null",
 		`{"slots":{"job":{"last":"` + strings.Repeat("x", maxRecord) + `"}}}`:                        "too many",
+		`{"slots":{"job":{"episodes":[` + swells + `{"kind":"late"}]}}}`:                             "writes them, are too many",
+		`{"slots":{"job":` + goodSlot + `},"of":"` + strings.Repeat("x", maxRecord) + `"}`:           "too many",
 		`{"slots":{"job":{"episodes":[{"kind":"recovered"}]}}}`:                                      `"recovered" is no kind of failure`,
 		`{"slots":{"job":{"episodes":[{"kind":"late","sent":{"ops":3}}]}}}`:                          "3 says nothing",
 		`{"slots":{"job":{"episodes":[{"kind":"late","tick":253402300800000}]}}}`:                    "not a time",
@@ -137,6 +140,47 @@ func TestBrokenParts(t *testing.T) {
 	}
 }
 
+// newer are a head and a part of the book as a newer version writes them, with a field more at each
+// level.
+const (
+	newerHead = `{"schema":1,"sender":"n1","term":7,"cursor":9,"of":"head"}`
+	newerPart = `{"schema":1,"slots":{"job":{"created":1,"number":2,"rev":3,` +
+		`"retry":{"kind":"failed","id":"r","tick":4,"at":5,"count":1,"text":"t","sid":"s","last":7,"of":"retry"},` +
+		`"episodes":[{"kind":"failed","id":"e","tick":1,"at":2,"count":1,"last":1,"ended":3,"gone":true,"sent":{"ops":1},"of":{"the":["episode"]}}],` +
+		`"to":{"ops":["failed"]},"of":"slot"}},"of":"part"}`
+)
+
+// Whatever a newer version adds, at any level of a record, is still there after the record was read
+// and written.
+func TestUnknownFieldsSurviveARewrite(t *testing.T) {
+	t.Parallel()
+	h, err := parseHead([]byte(newerHead), 100)
+	if got := h.encode(); err != nil || string(got) != newerHead {
+		t.Errorf("%s\nis rewritten as\n%s, %v", newerHead, got, err)
+	}
+	var p part
+	err = p.parse(partOf("job"), []byte(newerPart))
+	if got := p.encode(); err != nil || string(got) != newerPart {
+		t.Errorf("%s\nis rewritten as\n%s, %v", newerPart, got, err)
+	}
+}
+
+// A failure that was to be retried, and is followed by another tick, has in its episode what is not
+// known of it, unless an episode uses the name for something else.
+func TestUnknownFieldsOfAFailure(t *testing.T) {
+	t.Parallel()
+	b := newBook("billing", []string{"ops"}, []Rule{{Jobs: "*", To: []string{"ops"}, On: kinds}})
+	p := &b.parts[partOf("job")]
+	if err := p.parse(partOf("job"), []byte(newerPart)); err != nil {
+		t.Fatal(err)
+	}
+	b.begun("job", 6, 1)
+	const want = `,{"kind":"failed","id":"r","tick":4,"at":5,"count":1,"text":"t","sid":"s","last":4,"of":"retry"}],`
+	if got := string(p.encode()); !strings.Contains(got, want) {
+		t.Errorf("the part is\n%s, want in it\n%s", got, want)
+	}
+}
+
 // Of a head that no sender of this ensemble can have written, the time at which it was written is
 // left; one of a newer version is refused.
 func TestBrokenHeads(t *testing.T) {
@@ -144,6 +188,7 @@ func TestBrokenHeads(t *testing.T) {
 	const written = 100
 	for text, wrong := range map[string]string{
 		"": "", "null": "", "{}": "", `{"schema":1,"sender":"x","term":7,"cursor":100}`: "",
+		`{"cursor":1,"of":"` + strings.Repeat("x", maxRecord) + `"}`: "too many",
 		"garbage": "invalid character", `{"schema":-1}`: "no schema", `{"schema":9223372036854775807}`: "no schema", `{"term":-1}`: "no transaction",
 		`{"cursor":-1}`: "no transaction", `{"term":101}`: "no transaction", `{"cursor":101}`: "no transaction",
 	} {

@@ -36,7 +36,8 @@
 //
 // A record that is read and written back keeps them, at every level: a spec with its former
 // schedules and its layout; a switch with its pause; a tick record with the run that it holds; the
-// pages of a history, their entries and who wrote each; the record of complete ticks; an alarm. A
+// pages of a history, their entries and who wrote each; the record of complete ticks; an alarm; the
+// notes of package notify, with each slot, its episodes and its failure that is to be retried. A
 // field belongs to what its object is about, and goes with that:
 //
 //   - What a tick record does not know is of its run. It goes with the run into the history, and
@@ -47,6 +48,8 @@
 //     follows.
 //   - A new pause, layout, declaration or schedule begins without what was not known of the one
 //     before.
+//   - What is not known of a failure that was to be retried is of the episode that it begins. Notes
+//     on a slot are deleted when nobody is to be told of it and nothing of it is to be remembered.
 //
 // The other records are written by whom they are about, or once, and never written back: those of
 // owners, instances, orders, exclusions and requests. A value that is no object has no fields:
