@@ -48,10 +48,33 @@ type book struct {
 // part is the content of one node.
 type part struct {
 	slots    map[string]*record
+	divided  map[string]map[string]bool // the slots of each job that has others than its name
 	episodes int
 	full     bool // of episodes that last
 	dirty    bool
 	unknown  zkrec.Unknown
+}
+
+func newPart() part {
+	return part{slots: make(map[string]*record), divided: make(map[string]map[string]bool)}
+}
+
+func (p *part) add(slot string, r *record) {
+	p.slots[slot] = r
+	if name := zkrec.JobOfSlot(slot); name != slot {
+		if p.divided[name] == nil {
+			p.divided[name] = make(map[string]bool)
+		}
+		p.divided[name][slot] = true
+	}
+}
+
+func (p *part) remove(slot string) {
+	delete(p.slots, slot)
+	name := zkrec.JobOfSlot(slot)
+	if delete(p.divided[name], slot); len(p.divided[name]) == 0 {
+		delete(p.divided, name)
+	}
 }
 
 func newBook(serverType string, targets []string, rules []Rule) *book {
@@ -61,7 +84,7 @@ func newBook(serverType string, targets []string, rules []Rule) *book {
 		unknown: make(map[string]string),
 	}
 	for i := range b.parts {
-		b.parts[i].slots = make(map[string]*record)
+		b.parts[i] = newPart()
 	}
 	return b
 }
@@ -79,7 +102,7 @@ func (b *book) of(slot string) (*part, *record) {
 	r := p.slots[slot]
 	if r == nil {
 		r = &record{}
-		p.slots[slot] = r
+		p.add(slot, r)
 	}
 	return p, r
 }
@@ -308,11 +331,10 @@ func (b *book) end(p *part, r *record, kind Kind, at int64, gone bool) {
 
 // removed ends all episodes of a job, or of a slot.
 func (b *book) removed(name string, at int64) {
+	b.left(name, at)
 	for i := range b.parts {
-		for slot := range b.parts[i].slots {
-			if slot == name || zkrec.JobOfSlot(slot) == name {
-				b.left(slot, at)
-			}
+		for slot := range b.parts[i].divided[name] {
+			b.left(slot, at)
 		}
 	}
 }
@@ -341,7 +363,7 @@ func (b *book) tidy(p *part, slot string) {
 		return
 	}
 	if r.Number == 0 || len(p.slots)-p.episodes > lastsPerPart {
-		delete(p.slots, slot)
+		p.remove(slot)
 		p.dirty = true
 	}
 }

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -332,6 +333,33 @@ func TestCanceledLeavesNothing(t *testing.T) {
 	b.resuming = b.cursor > 0
 	b.take(ran("report", "a", "failed", 1))
 	wantSaid(t, tellOps(b), "report failed, since 2026-11-22 12:01:00 UTC, on app-1: no paper")
+}
+
+// Whatever slots a job has had, all are over when it is canceled, also for an heir, and no other
+// job's. Then nothing of them is left.
+func TestCanceledJobTakesItsSlotsAlong(t *testing.T) {
+	t.Parallel()
+	for _, heir := range []bool{false, true} {
+		b := toOps()
+		for _, slot := range []string{"report", "report[0]", "report[7]", "report/app-1", "reports", "reports[0]"} {
+			b.take(ran(slot, "a", history.StateFailed, 0))
+		}
+		tellOps(b)
+		if heir {
+			b = restarted(t, b)
+		}
+		b.take(admin.Event{Kind: admin.EventJobCanceled, Job: "report", At: noon, Cursor: 1})
+		const gone = " was canceled after 1 failed run, since 2026-11-22 12:00:00 UTC"
+		wantSaid(t, tellOps(b), "report"+gone, "report/app-1"+gone, "report[0]"+gone, "report[7]"+gone)
+		var left []string
+		for i := range b.parts {
+			left = slices.AppendSeq(left, maps.Keys(b.parts[i].slots))
+			left = slices.AppendSeq(left, maps.Keys(b.parts[i].divided))
+		}
+		if slices.Sort(left); !slices.Equal(left, []string{"reports", "reports", "reports[0]"}) {
+			t.Errorf("heir %v: it remembers %q", heir, left)
+		}
+	}
 }
 
 func amended(ev admin.Event) admin.Event {

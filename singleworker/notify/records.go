@@ -75,7 +75,7 @@ func (p *part) encode() []byte { return p.unknown.Encode(partRecord[*record]{sch
 // name.
 func (p *part) parse(number int, data []byte) (first error) {
 	var stored partRecord[json.RawMessage]
-	*p = part{slots: make(map[string]*record)}
+	*p = newPart()
 	leave := func(err error) {
 		p.dirty, first = true, cmp.Or(first, err)
 	}
@@ -102,12 +102,12 @@ func (p *part) parse(number int, data []byte) (first error) {
 			leave(fmt.Errorf("the record of %q: %w", firstLine(slot), err))
 			continue
 		}
-		p.slots[slot] = r
+		p.add(slot, r)
 		p.episodes += len(r.Episodes)
 	}
 	if len(data) > maxPart/escaped {
 		if n := len(p.encode()); n > maxPart {
-			*p = part{slots: make(map[string]*record)}
+			*p = newPart()
 			leave(fmt.Errorf("%d bytes, as this version writes them, are too many", n))
 		}
 	}
