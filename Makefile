@@ -22,11 +22,18 @@ UNIT := $$(go list ./... | grep -v '/integration')
 # Tests that only read the source code; the race detector would make them ten times slower.
 HOUSE := ./singleworker/internal/house
 
-# Pure state machines: they have no goroutines, and all their tests are among the random ones.
-PURE := lease|ticks
+# Packages without goroutines, also in what they import: the race detector has nothing to see in them (internal/house/pure_test.go).
+PURE := ./cmd/swctl/internal/output ./sample/record ./singleworker/admin/plain ./singleworker/internal/agenda ./singleworker/internal/lease \
+	./singleworker/internal/ledger ./singleworker/internal/offset ./singleworker/internal/ticks ./singleworker/internal/txnlog \
+	./singleworker/invalid ./singleworker/swtest/audit ./singleworker/swtest/txns ./singleworker/txnaudit ./singleworker/zkdev/internal/tree
 
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
 RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)
+
+# Compilers and tests without a server collect their garbage less often: a sixth of their time went there. In
+# integration, chaos and benchmarks, which measure real time or memory, the default stays.
+quick unit race: export GOGC := 400
+quick unit race: export GOMEMLIMIT := 2GiB
 
 FUZZTIME ?= 30s
 
@@ -43,7 +50,7 @@ demo: ## three instances, nine jobs, a kill -9, and a check that no tick was los
 	sample/cluster.sh
 
 .PHONY: test
-test: setup format vet race-beside-chaos golangci fencing shards deploy monitoring runlog installed integration ## everything: lint, unit tests with the race detector, integration, faults
+test: setup format golangci race-beside-chaos installed integration ## the main module: lint, unit tests with the race detector, integration, faults
 
 # Chaos and a small bench wait most of the time, and are judged by what happens, not by how soon; the others are mostly in virtual
 # time. So they share the machine. What chaos and the bench print comes last.
@@ -55,25 +62,28 @@ race-beside-chaos:
 	code=0; wait "$$chaos" || code=$$?; cat "$$log"; exit "$$code"
 
 .PHONY: check
-check: format vet race golangci fencing shards deploy monitoring installed ## what test does without a server; for use before each commit
+check: format golangci race installed ## what test does without a server; for use before each commit
 
-# -vet=off: the target vet has seen the tests, too. The small worlds are most of the work, and make check explores them.
+.PHONY: modules
+modules: fencing shards deploy monitoring runlog ## the modules beside the library, samples with their own among them: lint and tests
+
+# The go command vets these packages while it tests them. Those that start processes or compute for long are left to make check, and so
+# are the small worlds, which are most of the work of lease and ticks.
+QUICK := $$(go list ./cmd/swctl/internal/{cmdline,fields,imports,output,render} ./singleworker/... | \
+	grep -v -E '/(admin|guard|swtest|audit|txns|storetest|sim|listing|deputy)$$')
 .PHONY: quick
-quick: format vet ## check without race detector, golangci-lint, samples, small worlds, and nine of ten random scenarios
-	go test -vet=off -skip '^TestExplore(Breaches|Order|Pausing)?$$' $(UNIT)
+quick: format ## the engine and what is public; not: race detector, lint, processes, samples, admin, deputy, swtest, sim, small worlds, 9/10 of random scenarios
+	go test -skip '^TestExplore(Breaches|Order|Pausing)?$$' $(QUICK)
 
 .PHONY: lint
-lint: format vet golangci ## gofmt, go vet, golangci-lint
+lint: format golangci ## gofmt, and golangci-lint, which runs go vet
 
 .PHONY: format
 format:
 	@unformatted=$$(gofmt -l .); \
 	[[ -z $$unformatted ]] || { printf 'not formatted; run gofmt -w on:\n%s\n' "$$unformatted"; exit 1; }
 
-.PHONY: vet
-vet:
-	go vet ./...
-
+# Its govet is what go vet does, over the tests, too.
 .PHONY: golangci
 golangci:
 	$(GOLANGCI) run
@@ -85,8 +95,8 @@ unit: ## the tests that need no server, with all random scenarios
 
 .PHONY: race
 race: ## the tests that need no server with the race detector, and half of all random scenarios without it
-	go test -vet=off $(HOUSE)
-	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v -E '/integration|/internal/(house|$(PURE))$$')
+	go test -vet=off $(HOUSE) $(filter-out $(RANDOM_TESTS),$(PURE))
+	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v '/integration' | grep -v -x -F "$$(go list $(HOUSE) $(PURE))")
 	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.5
 
 # Not part of test: it needs the network, and says something about the day. It fails if the database cannot be reached.
@@ -109,7 +119,7 @@ tidy: ## go.mod and go.sum of each module, after a change of what it imports
 # A module of its own, so that the library does not depend on SQLite; ./... leaves it out.
 .PHONY: sql
 sql:
-	cd sample/sql && go vet ./... && $(GOLANGCI) run
+	cd sample/sql && $(GOLANGCI) run
 
 # -count=1: what they show are processes and signals, which are no inputs of the tests.
 # One at a time, because they measure real time.
@@ -123,19 +133,19 @@ fencing shards: sql
 .PHONY: deploy
 deploy: ## the Dockerfile, manifests and unit of sample/deploy, and the commands in them
 	command -v systemd-analyze >/dev/null || apt-get install -y --no-install-recommends systemd
-	cd sample/deploy && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
+	cd sample/deploy && $(GOLANGCI) run && go test -count=1 ./...
 
 # Modules beside the library, so that it links no library for metrics and traces.
 .PHONY: monitoring
 monitoring: ## the modules for metrics and traces, the alert rules with promtool, and the dashboard
 	sample/monitoring/promtool.sh
-	for module in prom otel; do (cd singleworker/$$module && go vet ./... && $(GOLANGCI) run && go test -race ./...); done
+	for module in prom otel; do (cd singleworker/$$module && $(GOLANGCI) run && go test -race ./...); done
 
 # A module beside the library, so that it links no drivers.
 .PHONY: runlog
 runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, under kill -9 of its reader
 	integration/databases.sh install
-	cd cmd/swctl/swctl-sql && go vet ./... && $(GOLANGCI) run && go test -count=1 ./...
+	cd cmd/swctl/swctl-sql && $(GOLANGCI) run && go test -count=1 ./...
 
 # -count=1: the files of the clone are no inputs of the test. Only what the cache of modules lacks comes from the network.
 .PHONY: installed
