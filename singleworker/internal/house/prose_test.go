@@ -84,10 +84,10 @@ func TestProse(t *testing.T) {
 		{`"what" as a noun, per 10,000 words of comments`, comments.per10k(comments.whatClauses), 47.4},
 		{`"that of" and "those of", per 10,000 words of comments`, comments.per10k(comments.thatOfs), 12.2},
 		{"comment lines over 100 columns, per 100 lines", 100 * float64(comments.longLines) / float64(comments.lines), 0.52},
-		{`"what" as a noun, per 10,000 words of pages`, onPages.per10k(onPages.whatClauses), 45.7},
-		{`"that of" and "those of", per 10,000 words of pages`, onPages.per10k(onPages.thatOfs), 6.9},
+		{`"what" as a noun, per 10,000 words of pages`, onPages.per10k(onPages.whatClauses), 7.3},
+		{`"that of" and "those of", per 10,000 words of pages`, onPages.per10k(onPages.thatOfs), 0.8},
 		{"British spellings in comments and on pages", float64(comments.british + onPages.british), 0},
-		{"semicolons, per 10,000 words of pages", onPages.per10k(onPages.semicolons), 115.7},
+		{"semicolons, per 10,000 words of pages", onPages.per10k(onPages.semicolons), 13.3},
 	} {
 		if err := withinBudget(b.got, b.budget); err != nil {
 			t.Errorf("%s: %v", b.name, err)

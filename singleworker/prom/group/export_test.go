@@ -21,7 +21,7 @@ func LastSuccess(readings ...admin.JobStatus) time.Time {
 // Page lists the metrics as Markdown: METRICS.md.
 func Page() string {
 	var b strings.Builder
-	b.WriteString("# Metrics of a group\n\nWhat swexporter exports, made of the tables in the code; the [guide](../../GUIDE.md#metrics) has how to use them.\n\n")
+	b.WriteString("# Metrics of a group\n\nThe metrics that swexporter exports, made of the tables in the code. The [guide](../../GUIDE.md#metrics) has how to use them.\n\n")
 	b.WriteString("Of the group:\n\n" + groupTable.Page() + "\n")
 	b.WriteString("Of each instance:\n\n" + instanceTable.Page() + "\n")
 	b.WriteString("Of each job:\n\n" + jobTable.Page())

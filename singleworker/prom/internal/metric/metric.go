@@ -84,7 +84,7 @@ func (t *Table[S]) Names() []string {
 // Page lists the metrics as a Markdown table.
 func (t *Table[S]) Page() string {
 	var b strings.Builder
-	b.WriteString("| metric | type | labels | what it says |\n|---|---|---|---|\n")
+	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, m := range t.metrics {
 		var labels []string
 		for _, label := range slices.Concat(t.labels, m.labels) {
