@@ -59,7 +59,7 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		schedule, err := slot.job.Job.ParseSchedule()
 		switch {
 		case err == nil && schedule.Always():
-			return nil, &invalid.FieldError{Field: "name", Value: name, Err: errors.New("names a job that always runs; StopRun ends its run, and the next one begins after a pause")}
+			return nil, &invalid.FieldError{Field: "name", Value: name, Err: errors.New("names a job that always runs: stop its run, and the next one begins after a pause")}
 		case slot.job.State == StateInvalid:
 			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
 		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:
