@@ -29,7 +29,7 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 	}
 	return encode(struct {
 		plain
-		ReasonCode reason.Code `json:"reason_code,omitempty"`
+		ReasonCode reason.Code `json:"reason_code,omitempty"` // Reason's
 	}{plain(s), s.Reason.Code})
 }
 
@@ -38,8 +38,8 @@ func (i Instance) MarshalJSON() ([]byte, error) {
 	type plain Instance
 	document := struct {
 		plain
-		ClockOffset *float64 `json:"clock_offset_seconds,omitempty"`
-		ClockBound  float64  `json:"clock_bound_seconds,omitempty"`
+		ClockOffset *float64 `json:"clock_offset_seconds,omitempty"` // how far its clock is ahead of ZooKeeper's, if that is known
+		ClockBound  float64  `json:"clock_bound_seconds,omitempty"`  // by how much ClockOffset may be wrong
 	}{plain: plain(i), ClockBound: i.ClockBound.Seconds()}
 	if i.ClockOffset != nil {
 		seconds := i.ClockOffset.Seconds()

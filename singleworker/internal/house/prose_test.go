@@ -75,7 +75,8 @@ func TestProse(t *testing.T) {
 		comments.addComments(readFile(t, file.name))
 	}
 	for _, p := range pages(t) {
-		onPages.add(inline.ReplaceAllString(fence.ReplaceAllString(p.text, ""), ""))
+		written, _, _ := strings.Cut(p.text, madeBelow)
+		onPages.add(inline.ReplaceAllString(fence.ReplaceAllString(written, ""), ""))
 	}
 	for _, b := range []struct {
 		name        string
