@@ -23,8 +23,8 @@ func (c *cluster) audit() txnaudit.Report {
 }
 
 // TestAudit audits a group that has lost an instance and its server, was resharded, got another
-// schedule and was asked for a run: by the log from its beginning, and by a snapshot and what
-// follows. Then somebody writes a claim manually.
+// schedule and was asked for a run: by the log from its beginning, and by a snapshot and the log
+// after it. Then somebody writes a claim manually.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, zkserver.Start(t))

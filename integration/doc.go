@@ -6,7 +6,7 @@
 // test checks the invariants: no tick of a job ran twice, no two runs of one job
 // overlapped, and no fencing token decreased.
 //
-// What faults in random order do to groups is tested by package chaos.
+// Package chaos tests groups under faults in random order.
 //
 // Tests do not depend on the layout of records, except where they simulate manual
 // edits or the published sample.

@@ -59,7 +59,7 @@ type run struct {
 	Cause string
 }
 
-// A ledger records what happens to the instances of one cluster.
+// A ledger records the deeds to the instances of one cluster.
 type ledger struct {
 	path string // child processes append to it
 
@@ -153,7 +153,7 @@ func (r run) String() string {
 		r.Job, r.Tick.Format(layout), r.SID, r.Token, r.At.Format(layout), end, r.Cause)
 }
 
-// Package audit has its own tests; this one covers what counts as the end of a run.
+// Package audit has its own tests; this one covers the rule for the end of a run.
 func TestViolationsAreFound(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -42,7 +42,7 @@ func TestMissedTickIsRunAtTakeover(t *testing.T) {
 	ctl.isAccounted("rare", rarePeriod)
 }
 
-// The job's policy determines what happens to ticks missed in an outage of all instances.
+// The job's policy determines the fate of ticks missed in an outage of all instances.
 func TestWholeGroupOutage(t *testing.T) {
 	t.Parallel()
 	const away = 4 * time.Second

@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// setACL does what setAcl -R of ZooKeeper's shell does.
+// setACL does the same as setAcl -R of ZooKeeper's shell.
 func (c *cluster) setACL(conn *zk.Conn, acl []zk.ACL) {
 	c.t.Helper()
 	for _, path := range c.tree(conn, c.node()) {

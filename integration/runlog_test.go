@@ -125,7 +125,7 @@ func TestRunLogOfReadersThatAreKilled(t *testing.T) {
 	}
 }
 
-// compareLog names the runs without a line, and what else is wrong with the lines. A run that was
+// compareLog names the runs without a line, and other faults of the lines. A run that was
 // interrupted may have another line with its late result, or may have been interrupted before its
 // handler was called.
 func (c *cluster) compareLog(lines []runlog.Entry) (missing, others []string) {

@@ -119,7 +119,7 @@ func (c *cluster) awaitTold(h *hook, kind notify.Kind, job string) {
 	})
 }
 
-// awaitSender waits until a sender has read what there is: failures of before are no news.
+// awaitSender waits until a sender has read everything so far: failures of before are no news.
 func (c *cluster) awaitSender(conn *zk.Conn, id string) {
 	c.t.Helper()
 	c.eventually("the sender "+id, func() error {
@@ -141,7 +141,7 @@ func (c *cluster) awaitSender(conn *zk.Conn, id string) {
 	})
 }
 
-// awaitBook waits until a node of what senders keep has a text.
+// awaitBook waits until a node of the senders' records has a text.
 func (c *cluster) awaitBook(conn *zk.Conn, text string) {
 	c.t.Helper()
 	c.eventually("the senders' records to have "+text, func() error {

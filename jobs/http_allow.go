@@ -50,7 +50,7 @@ func prefixOf(u *url.URL) (urlPrefix, error) {
 		return urlPrefix{}, errors.New(`has "..", "." or "//" in its path`)
 	}
 	for segment := range strings.SplitSeq(below, "/") {
-		// Java's servers strip what follows ";" before they resolve "..", others trim blanks.
+		// Java's servers strip the text from ";" on before they resolve "..", others trim blanks.
 		if name, _, _ := strings.Cut(segment, ";"); name != segment && strings.Trim(name, ". ") == "" ||
 			strings.HasPrefix(segment, "..") && strings.Trim(segment, ". ") == "" {
 			return urlPrefix{}, errors.New(`has a segment in its path that some servers take for ".."`)

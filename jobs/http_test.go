@@ -182,7 +182,7 @@ func TestHTTPAllow(t *testing.T) {
 		"https://billing.internal/hooks/a;v=1/b": true,
 		"https://billing.internal/hooks/...x":    true,
 
-		// What some servers, or proxies before them, take for "..".
+		// Some servers, or proxies before them, take this for "..".
 		"https://billing.internal/hooks/..;/admin":        false,
 		"https://billing.internal/hooks/..;a=b/admin":     false,
 		"https://billing.internal/hooks/%2e%2e;/admin":    false,

@@ -12,8 +12,8 @@ import (
 
 const hasProcessGroups = true
 
-// runGroup runs a command in a new process group. It kills the group when the
-// command's context ends, and what is left of it when the command exits.
+// runGroup runs a command in a new process group. It kills the group when the command's context
+// ends, and any process left in it when the command exits.
 func runGroup(cmd *exec.Cmd) error {
 	// The kernel's parent death signal refers to the forking thread: keep it alive.
 	runtime.LockOSThread()

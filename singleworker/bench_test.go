@@ -71,10 +71,9 @@ func serve(b *testing.B) string {
 	return strings.TrimSpace(addr)
 }
 
-// BenchmarkTicks is what a tick costs the instances of a group of 1,000 jobs, each due every
-// second, with the production code from gocron's alarm to the recorded result. An operation is a
-// tick; the server's part is not included. It runs in real time: -benchtime 20000x takes 20
-// seconds.
+// BenchmarkTicks measures the cost of a tick to the instances of a group of 1,000 jobs, each due
+// every second, with the production code from gocron's alarm to the recorded result. An operation
+// is a tick, without the server's part. It runs in real time: -benchtime 20000x takes 20 seconds.
 func BenchmarkTicks(b *testing.B) {
 	for _, instances := range []int{1, 3} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
@@ -90,8 +89,8 @@ func BenchmarkTicks(b *testing.B) {
 	}
 }
 
-// BenchmarkBurst is what it costs an instance that owns 10,000 jobs that all of them are due at
-// once. An operation is a tick. Late is when the last of them begins.
+// BenchmarkBurst measures the cost to an instance of 10,000 own jobs that are all due at once. An
+// operation is a tick. Late is when the last of them begins.
 func BenchmarkBurst(b *testing.B) {
 	const jobs, bursts, period = 10_000, 5, 4 * time.Second
 	g := begin(b, 1, jobs, "0/4 * * * * ?")
@@ -163,7 +162,7 @@ func (g *benched) await(runs int64) {
 	<-g.reached
 }
 
-// spent is what this process has used.
+// spent is this process's consumption.
 type spent struct {
 	cpu                time.Duration
 	allocations, bytes uint64
@@ -180,7 +179,7 @@ func spentBy(b *testing.B) spent {
 	return spent{time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), m.Mallocs, m.TotalAlloc}
 }
 
-// report reports what each tick has cost since.
+// report reports the cost of each tick since.
 func (s spent) report(b *testing.B, ticks float64) {
 	b.Helper()
 	now := spentBy(b)

@@ -42,13 +42,11 @@ type Config struct {
 	// random characters, so that a restarted process is a different instance. Set
 	// it if an operator's "disable" is to survive restarts.
 	InstanceID string
-	// Version is the program's own version: numbers such as "1.4.0" or
-	// "20261122.3", perhaps with "v", a pre-release or build data. Of two
-	// declarations of a job, that of the newer version wins, so that an older
-	// instance that restarts in the middle of a deploy does not bring its own back;
-	// see Manager.Schedule. Versions compare as in semantic versioning: by value, a
-	// missing number is 0, a pre-release comes before its release, and build data
-	// do not count. Default: none.
+	// Version is the program's own version: numbers such as "1.4.0" or "20261122.3", perhaps with "v",
+	// a pre-release or build data. Of two declarations of a job, the newer version's wins, so that an
+	// older instance that restarts in the middle of a deploy does not bring its own back; see
+	// Manager.Schedule. Versions compare as in semantic versioning: by value, a missing number is 0, a
+	// pre-release comes before its release, and build data do not count. Default: none.
 	Version string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
@@ -99,8 +97,8 @@ type Config struct {
 	// instance estimates from the answers to its writes. Beyond that, it hands over its jobs and
 	// claims no tick until the clock is right again: see Hooks.OnClock. It never accounts for a tick
 	// that is further ahead of ZooKeeper's time than that. If no instance's clock agrees with
-	// ZooKeeper's, and those of most agree with each other, ZooKeeper's is the wrong one, and they go
-	// by theirs. Default 30 s, at least 1 s; NoClockLimit leaves every clock as it is.
+	// ZooKeeper's, and most agree with each other, ZooKeeper's is the wrong one, and they go by
+	// theirs. Default 30 s, at least 1 s; NoClockLimit leaves every clock as it is.
 	MaxClockOffset time.Duration
 	// StopGrace is how long running handlers may continue after Run's context is
 	// done before their contexts are canceled. Default 30 s; NoGrace cancels
@@ -121,20 +119,19 @@ type Config struct {
 	// a job, or one shard of a job. A slot that no instance has room for waits.
 	// Default 0: no limit.
 	MaxSlots int
-	// MaxRunning is how many runs this instance has in progress at once, manual ones
-	// included. Its slots do not count: what is due beyond that waits for a run to
-	// end, the longest waiting first. A tick that has waited for more than a second
-	// is subject to Job.Misfire and Job.MisfireGrace; if they drop it, it is recorded
-	// as missed, with the reason "delayed". Unless ClaimGrace is NoTakeovers, an
-	// instance that has room takes over jobs that wait. Runs of jobs that always run
-	// (@always) neither count nor wait. Default 0: no limit.
+	// MaxRunning is how many runs this instance has in progress at once, manual ones included. Its
+	// slots do not count: a run that is due beyond that waits for another to end, the longest waiting
+	// first. A tick that has waited for more than a second is subject to Job.Misfire and
+	// Job.MisfireGrace; if they drop it, it is recorded as missed, with the reason "delayed". Unless
+	// ClaimGrace is NoTakeovers, an instance that has room takes over jobs that wait. Runs of jobs
+	// that always run (@always) neither count nor wait. Default 0: no limit.
 	MaxRunning int
 	// Weight is this instance's relative share of the slots: an instance of
 	// weight 2 gets twice as many as one of weight 1, among those that both can
 	// run. Default 1, at most 1000.
 	Weight int
 
-	// Labels say what this instance is, or has, for jobs that require it (Job.Require): {"zone": "a"}.
+	// Labels are this instance's properties, for jobs that require them (Job.Require): {"zone": "a"}.
 	// At most 16, with the rules of Job.Labels. Default: none.
 	Labels map[string]string
 	// Address is where people reach this instance, such as the URL of its pages: up to 255 bytes of
@@ -147,9 +144,9 @@ type Config struct {
 	// Hooks are called on events of this instance's jobs.
 	Hooks Hooks
 	// Middleware wraps each handler once, when it is registered, and is called by Manager.Handle: for
-	// traces, say, or what every handler needs in its context. What it returns has the duties of a
-	// handler; its error is that of the run. To use several, call one with what the other returns.
-	// Default: none.
+	// traces, say, or values that every handler needs in its context. The handler that it returns has
+	// the duties of any, and the run ends with its error. To use several, call one with the result of
+	// the other. Default: none.
 	Middleware func(next Handler) Handler
 }
 

@@ -70,8 +70,7 @@ func TestAcquiredInSeveralWays(t *testing.T) {
 	}
 }
 
-// A snapshot is the caller's: what is counted later, or changed in it, is not seen on the other
-// side.
+// A snapshot is the caller's: later counts, or changes of it, are not seen on the other side.
 func TestStatsAreACopy(t *testing.T) {
 	t.Parallel()
 	c := newCounts()

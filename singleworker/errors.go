@@ -33,7 +33,7 @@ var (
 	ErrMoved = runner.ErrMoved
 )
 
-// ErrRefuseTick is what the handler of Job.BeforeTick returns, as it is or wrapped, to refuse a
+// ErrRefuseTick is returned by the handler of Job.BeforeTick, as it is or wrapped, to refuse a
 // tick: no shard runs it, and it is not retried. The history has the text of the error.
 var ErrRefuseTick = runner.ErrRefused
 
@@ -73,8 +73,8 @@ var (
 // ErrStarted is returned by Run if it was called before.
 var ErrStarted = errors.New("singleworker: manager already started")
 
-// ErrNotRunning is returned by the methods of a Manager that need a running one, and by those of
-// the admin.Client on it, before Run was called and after it has ended.
+// ErrNotRunning is returned by the methods of a Manager that need a running one, and by the methods
+// of the admin.Client on it, before Run was called and after it has ended.
 var ErrNotRunning = errors.New("singleworker: manager not running")
 
 // StuckError is returned by Run if handlers have not returned 5 s after their

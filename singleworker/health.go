@@ -10,16 +10,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Health is what an instance knows of itself. Times are by its own clock.
+// Health is an instance's account of itself. Times are by its own clock.
 type Health struct {
-	// State is that of the instance: admin.InstanceActive and the others, as in its record,
-	// or InstanceNotStarted, InstanceJoining or InstanceEnded.
+	// State is the instance's: admin.InstanceActive and the others, as in its record, or
+	// InstanceNotStarted, InstanceJoining or InstanceEnded.
 	State string
 	// Session is the state of the session with ZooKeeper, and Since when it began; zero before
 	// the first session. When Run has ended, they are as they were last.
 	Session SessionState
 	Since   time.Time
-	// SessionTimeout is what the server granted last; zero before the first session.
+	// SessionTimeout is the last one that the server granted, zero before the first session.
 	SessionTimeout time.Duration
 	// JobsRead means that the instance has read every job that it may read since Run began.
 	JobsRead bool
@@ -47,7 +47,7 @@ const (
 // stalled is how long after its last turn the coordinator counts as hung.
 const stalled = time.Minute
 
-// Health returns what the instance knows of itself, at once, whatever state it is in.
+// Health returns the instance's account of itself, at once, in any state.
 func (m *Manager) Health() Health {
 	h := Health{State: InstanceNotStarted, Session: SessionConnecting, MaxSlots: m.cfg.MaxSlots, Weight: m.cfg.Weight, At: time.Now()}
 	m.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What an instance keeps of each idle job that it owns and has declared, with what the server keeps
-// of its watches. Not parallel: it looks at all that is allocated.
+// The memory of an instance for each idle job that it owns and has declared, with the server's for
+// its watches. Not parallel: it looks at all that is allocated.
 //
 //nolint:paralleltest // see above
 func TestMemoryOfIdleJobs(t *testing.T) {
@@ -28,7 +28,7 @@ func TestMemoryOfIdleJobs(t *testing.T) {
 	}
 }
 
-// usedBy is what is freed when an instance ends that owns so many jobs.
+// usedBy is the memory that is freed when an instance ends that owns so many jobs.
 func usedBy(t *testing.T, jobs int) (bytes int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,16 +8,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Stats is what an instance has counted since Manager.Run was called. Health tells
-// of its state.
+// Stats has an instance's counts since Manager.Run was called. Health tells of its state.
 type Stats struct {
-	// InstanceID and ServerType are those of the Config.
+	// InstanceID and ServerType are the Config's.
 	InstanceID, ServerType string
 	// At is when this was true, by the instance's clock.
 	At time.Time
-	// Owned is the number of slots owned, Running that of runs in progress, from the claim to the
-	// record of the result, and Waiting that of slots whose next run waits because Config.MaxRunning
-	// runs are in progress.
+	// Owned counts the slots owned, Running the runs in progress, from the claim to the record of the
+	// result, and Waiting the slots whose next run waits because Config.MaxRunning runs are in
+	// progress.
 	Owned, Running, Waiting int
 	// Total counts for all jobs, including those that Jobs has forgotten.
 	Total Counts
@@ -40,16 +39,16 @@ type Stats struct {
 	// Requests is how many requests were sent to ZooKeeper, by kind: create, delete, exists, get, set,
 	// children, sync, multi (a transaction of many writes), multi_read, set_watches, ping and other.
 	Requests map[string]uint64
-	// RequestTime is how long those took that were answered, by kind, from when a request was written
-	// until its reply had been read: the network, the server and the wait for a turn, without the time
-	// that a request waited in this process before. A refusal is an answer. A kind that was never
-	// answered has no key, nor have set_watches and ping. Their buckets are those of RequestBounds.
+	// RequestTime is how long answered requests took, by kind, from when one was written until its
+	// reply had been read: the network, the server and the wait for a turn, without the time that a
+	// request waited in this process before. A refusal is an answer. A kind that was never answered
+	// has no key, nor have set_watches and ping. RequestBounds has their buckets.
 	RequestTime map[string]Histogram
-	// BytesSent and BytesReceived are those of requests, and of replies and events, without TLS.
+	// BytesSent counts requests, and BytesReceived replies and events, both without TLS.
 	BytesSent, BytesReceived uint64
 }
 
-// JobStats is what an instance has counted of a job.
+// JobStats has an instance's counts of a job.
 type JobStats struct {
 	// Owned is how many of its slots this instance owns, and Running how many of its runs are in
 	// progress here.
@@ -73,8 +72,8 @@ type Counts struct {
 	Claims, Repeats uint64
 	// Refused is how many claims were refused, by reason: conflict (the record had changed: another
 	// owner, or an earlier try had been made), not_owner, lease, spec_changed, request_gone (a manual
-	// run was canceled), draining, clock, and other, such as a lost connection. What is refused is
-	// decided again; it is not a failure.
+	// run was canceled), draining, clock, and other, such as a lost connection. A refused claim is
+	// decided again, and is not a failure.
 	Refused map[string]uint64
 	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and
 	// StateRefused.
@@ -138,8 +137,8 @@ func (h *Histogram) add(d time.Duration) {
 	h.Sum += d
 }
 
-// Stats returns what the instance has counted since Run was called, and after Run has ended what it
-// had counted then; before, only zeros. It asks nobody and waits for nothing; it copies some 1 KB
+// Stats returns the instance's counts since Run was called, and after Run has ended the counts of
+// that moment. Before Run, all are zero. It asks nobody and waits for nothing. It copies some 1 KB
 // per job, which takes some 2 ms with 1,000 jobs.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()

@@ -57,7 +57,7 @@ var (
 	single = []size{{30, 1}} // what one instance needs, and can
 )
 
-// A plan is what to measure: the sizes of each row.
+// A plan is the sizes to measure in each row.
 type plan map[string][]size
 
 func newPlan(t *testing.T) plan {

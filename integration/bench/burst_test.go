@@ -79,7 +79,7 @@ func (b *bench) rivalTicks() {
 	rival.kill()
 }
 
-// verdict is what became of ticks.
+// verdict counts ticks by their fate.
 type verdict struct {
 	late        []time.Duration // of the ticks that were run, the least first
 	last        []time.Duration // of the latest of them, by burst
@@ -89,7 +89,7 @@ type verdict struct {
 	unexplained int
 }
 
-// judge says what became of the ticks of all jobs from first to last.
+// judge counts the fates of the ticks of all jobs from first to last.
 func judge(seen Report, jobs int, first, last time.Time, period time.Duration) (v verdict) {
 	type tick struct {
 		job string

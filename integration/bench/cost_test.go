@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// A cost is a figure of the table that says what jobs cost.
+// A cost is a figure of the table of the costs of jobs.
 type cost struct {
 	line, unit string
 	what       string   // it counts
@@ -38,7 +38,7 @@ type goal struct {
 
 func most(n float64) *goal { return &goal{more: n} }
 
-// peers are what package compare measures besides singleworker.
+// peers are the figures that package compare measures besides singleworker's.
 func peers(line string) []beside {
 	return []beside{{"River", line + "/river", ""}, {"gocron + redis", line + "/gocron", ""}}
 }

@@ -25,8 +25,8 @@
 //     include pings, which the instances count, too; bytes that are sent do not include the answers
 //     to pings, of 20 bytes each.
 //   - Bytes that are logged are read from the server's transaction log, by kind of node: "alive/*"
-//     are heartbeats, "alive" owner records, "tick" claims and results, "checks" what guards them.
-//     They are those of one server, without snapshots and preallocation.
+//     are heartbeats, "alive" owner records, "tick" claims and results, "checks" their guards.
+//     These are the bytes of one server, without snapshots and preallocation.
 //   - CPU is the system's account of each process.
 //   - A KB has 1000 bytes.
 package bench

@@ -93,7 +93,7 @@ func open(ctx context.Context, url string, k int) {
 	}
 }
 
-// attack asks for what nobody has asked for before.
+// attack asks for pages that nobody has asked for before.
 func attack(ctx context.Context, url string, k, jobs int) {
 	browser := from(k)
 	var all sync.WaitGroup

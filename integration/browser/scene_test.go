@@ -26,7 +26,7 @@ type scene struct {
 	url       string
 }
 
-// hostile is what somebody may have put into names and errors.
+// hostile is a text that somebody may have put into names and errors.
 const hostile = "<img src=x onerror=alert(1)> \x1b[31mred\x1b[0m \u202eesrever </script><script>document.title='owned by eve'</script>"
 
 // hostileName is as much of that as the name of a job may have.

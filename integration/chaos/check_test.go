@@ -36,10 +36,10 @@ type judge struct {
 	started map[string]*handlerRun // by run
 	found   []violation
 	// Excused are runs that began or continued without a lease in a process that stood still when it
-	// ended: what fencing tokens are for.
+	// ended, which fencing tokens are for.
 	excused []violation
-	// followed is what follows from that ZooKeeper has lost transactions: claims, results or
-	// ownerships that a process was told of were gone, and something was done again.
+	// followed are consequences of ZooKeeper's loss of transactions: claims, results or ownerships
+	// that a process was told of were gone, and something was done again.
 	followed []violation
 }
 
@@ -67,7 +67,8 @@ func (j *judge) violatedf(rule string, at time.Duration, slot, format string, ar
 	j.found = append(j.found, violation{rule, at, slot, fmt.Sprintf(format, args...)})
 }
 
-// losses says what ZooKeeper has lost, and how it is known that somebody had been told of it.
+// losses lists the transactions that ZooKeeper has lost, and the proof that somebody had been told
+// of them.
 func (j *judge) losses() (lines []string) {
 	for _, l := range j.Losses {
 		told := 0
@@ -198,8 +199,8 @@ func (j *judge) runsGoTogether() {
 	}
 }
 
-// follows reports whether ZooKeeper had lost an earlier claim, what became of it, or its ownership,
-// when it took a later one.
+// follows reports whether ZooKeeper had lost an earlier claim, its result, or its ownership, when
+// it took a later one.
 func follows(later, earlier *txns.Claim) bool {
 	return earlier.GoneAt != 0 && later.Zxid >= earlier.GoneAt
 }
@@ -275,7 +276,7 @@ func (j *judge) ticksAreComplete() {
 	}
 }
 
-// logs are what servers logged each time that their data was replaced, and in the end.
+// logs are the servers' logs each time that their data was replaced, and in the end.
 func (j *judge) logs() []*txns.Log {
 	if len(j.Times) == 0 {
 		return []*txns.Log{j.Log}

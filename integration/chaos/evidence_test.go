@@ -71,7 +71,7 @@ func (w wallToMono) monoOf(ms int64) time.Duration { return w.mono(time.UnixMill
 // time is the machine's wall clock at a time of the monotonic one.
 func (w wallToMono) time(mono time.Duration) time.Time { return time.Unix(0, int64(mono+w.offset)) }
 
-// readLedgers reads what processes wrote.
+// readLedgers reads the files that processes wrote.
 func (e *evidence) readLedgers() error {
 	e.Lines = make(map[*process][]Line)
 	for _, p := range e.Processes {

@@ -102,8 +102,7 @@ func lastRun(runs []*handlerRun, sid string, before time.Duration) time.Duration
 	return 0
 }
 
-// cause looks for what happened to an owner after it was last seen to work, and before another one
-// was.
+// cause looks for the fault of an owner after it was last seen to work, and before another one was.
 func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when time.Duration) {
 	for _, p := range e.Processes {
 		if p.ID != sid || p.Life.From > to || p.Life.To != 0 && p.Life.To < worked {
@@ -194,8 +193,7 @@ func (j *judge) figures() *figures {
 	return f
 }
 
-// count counts ticks, and what became of them, once each: repeats because servers had lost runs,
-// too.
+// count counts ticks by their fate, once each: repeats because servers had lost runs, too.
 func (f *figures) count(j *judge) {
 	type tick struct {
 		life txns.Life
@@ -229,7 +227,7 @@ func (f *figures) count(j *judge) {
 	f.Due, f.Claimed = len(due), len(due)-len(not)
 }
 
-// byFault counts faults, and what owners they have changed.
+// byFault counts faults, and the changes of owners that they caused.
 func (f *figures) byFault(j *judge) {
 	times, took, late := make(map[kind]int), make(map[kind][]time.Duration), make(map[kind][]time.Duration)
 	for _, d := range j.Deeds {

@@ -18,8 +18,8 @@ import (
 const (
 	groupName = "chaos"
 	session   = 4 * time.Second
-	// stopLimit is how long a process may take to stop cleanly: its grace, and what hands its slots
-	// over, on a busy machine and without a server.
+	// stopLimit is how long a process may take to stop cleanly: its grace, and the time to hand its
+	// slots over, on a busy machine and without a server.
 	stopLimit = time.Minute
 )
 

@@ -32,7 +32,7 @@ type Line struct {
 	Gap   time.Duration `json:"gap,omitempty"` // of Stalled
 }
 
-// Event is what happened.
+// Event is the kind of a line.
 type Event string
 
 // The events.

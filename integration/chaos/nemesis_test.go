@@ -118,7 +118,7 @@ func (n *nemesis) begin(f fault) {
 	})
 }
 
-// onInstance begins a fault of one instance, and returns what ends it.
+// onInstance begins a fault of one instance, and returns a function that ends it.
 func (n *nemesis) onInstance(d *deed, m *member) (end func()) {
 	d.On = m.now.ID
 	heal := func() { m.each((*zkserver.Proxy).Heal) }

@@ -23,7 +23,7 @@ var (
 	slow      = []string{"long", "second-1500ms"}
 )
 
-// theJobs are what operators have submitted. The instances declare more.
+// theJobs are the jobs that operators have submitted. The instances declare more.
 func theJobs() []job.Job {
 	of := func(name, schedule, duration string, more ...func(*job.Job)) job.Job {
 		j := job.Job{Name: name, Schedule: schedule, Handler: "work", Args: map[string]string{"for": duration}}
@@ -112,7 +112,7 @@ func (o *operator) run(d *deed, command func(context.Context) error) {
 	})
 }
 
-// drain orders an instance to own nothing, and returns what withdraws the order.
+// drain orders an instance to own nothing, and returns a function that withdraws the order.
 func (o *operator) drain(d *deed) (end func()) {
 	sid := d.On
 	o.run(d, func(ctx context.Context) error {
@@ -127,7 +127,7 @@ func (o *operator) drain(d *deed) (end func()) {
 	}
 }
 
-// onJobs changes a job, and returns what changes it back, if anything does.
+// onJobs changes a job, and returns a function that changes it back, or nil.
 func (o *operator) onJobs(d *deed) (end func()) {
 	pick := func(names []string) string { return names[d.Target%len(names)] }
 	var all []string

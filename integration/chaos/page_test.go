@@ -128,7 +128,7 @@ func (p *page) at(at time.Duration) string {
 	return fmt.Sprintf("%7.2f s", (at - p.began).Seconds())
 }
 
-// addLanes has one lane per member, server and slot, and one for what operators do.
+// addLanes has one lane per member, server and slot, and one for operators.
 func (p *page) addLanes(j *judge) {
 	y := headHeight
 	add := func(name string, bold bool) {

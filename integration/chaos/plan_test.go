@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A kind of fault, or of what operators do.
+// A kind of fault, or of operators' deeds.
 type kind string
 
-// What happens to one instance.
+// Faults of one instance.
 const (
 	kill        kind = "kill -9"
 	crowdKill   kind = "crowd kill"  // at a moment of the second in which the crowd is due

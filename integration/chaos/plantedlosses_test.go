@@ -97,7 +97,7 @@ func (f *forger) restores(c *txns.Claim, through int64) {
 	}
 }
 
-// alarm is what process b tells of a tick, at a time.
+// alarm notes that process b tells of a tick, at a time.
 func (f *forger) alarm(second float64, tick int64) {
 	f.b.Life.To = at(100)
 	f.Lines[f.b] = append(f.Lines[f.b], Line{Event: Missed, Job: forgedSlot, Tick: tick * 1000, Mono: at(second)})

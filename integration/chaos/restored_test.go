@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// lease is how long an instance may act on what servers have told it, after these are gone.
+	// lease is how long an instance may act on answers of servers that are gone.
 	lease = session * 3 / 4
 	// comeBack is how soon something is claimed again when servers with less data are started: these
 	// need a while, sessions are given up when their timeout has passed, and those that the data has
@@ -66,7 +66,7 @@ func (e *evidence) outOfService(since *deed, until time.Duration) bool {
 }
 
 const (
-	// alarmSlack is by how much an instance may be wrong about what time it is for the group.
+	// alarmSlack is by how much an instance may be wrong about the group's time.
 	alarmSlack = time.Second
 	// alarmMemory is how long after it has raised an alarm an instance may tell of it: until it knows
 	// that it has.

@@ -19,8 +19,8 @@ const (
 	// settleLimit is how long after the last fault the group may take until everything runs again:
 	// sessions expire, clocks that were ahead are caught up with, and the machine may be busy.
 	settleLimit = 2 * time.Minute
-	// tidyLimit is how long what killed instances have left may stay: ten session timeouts and some
-	// more per survivor.
+	// tidyLimit is how long the nodes of killed instances may stay: ten session timeouts and some more
+	// per survivor.
 	tidyLimit = 3 * time.Minute
 )
 

@@ -242,7 +242,7 @@ func (c crowd) awaitEven(t *testing.T) {
 	}
 }
 
-// toll is what kills have cost.
+// toll is the losses and delays of kills.
 type toll struct {
 	begun    int           // jobs whose run was cut off
 	early    int           // those among them whose tick had not come

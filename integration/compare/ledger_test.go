@@ -37,7 +37,7 @@ func readLedger(t *testing.T, path string) (runs []run) {
 	return runs
 }
 
-// account is what became of the ticks of a time.
+// account counts the ticks of a time by their fate.
 type account struct {
 	ticks, never, twice int
 	late                []time.Duration // of first runs, the least first

@@ -105,7 +105,7 @@ func createTables(t *testing.T, port int) {
 	}
 }
 
-// What Debian's packages have of Quartz.
+// Debian's packages of Quartz.
 const (
 	jars      = "/usr/share/java"
 	classPath = jars + "/quartz2.jar:" + jars + "/HikariCP.jar:" + jars + "/postgresql.jar:" + jars + "/slf4j-api.jar:" + jars + "/slf4j-simple.jar"

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Where Debian's packages install what Contender.java needs. zookeeper.jar names its dependencies.
+// Where Debian's packages install the libraries of Contender.java. zookeeper.jar names its
+// dependencies.
 var jars = []string{
 	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-simple",
 }

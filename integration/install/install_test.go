@@ -1,5 +1,5 @@
-// Package install installs commands as users do, from a module proxy, which has nothing of what is
-// beside a module in the clone.
+// Package install installs commands as users do, from a module proxy, which serves each module
+// alone, without the files beside it in the clone.
 package install
 
 import (
@@ -84,15 +84,15 @@ func newUser(t *testing.T, work workspace) user {
 	configured := strings.Fields(output(t, "go", "env", "GOMODCACHE", "GOPROXY"))
 	u.env = append(os.Environ(), "GOENV=off", "GOWORK=off", "GOFLAGS=-modcacherw", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off",
 		"GOPROXY=file://"+proxy+",file://"+configured[0]+"/cache/download,"+configured[1],
-		// No database has checksums of what is published nowhere.
+		// No database has checksums of modules that nobody has published.
 		"GOSUMDB=off",
-		// The caller's cache of builds serves because of -trimpath, wherever the modules are. That of
-		// modules would keep the version.
+		// The caller's cache of builds serves because of -trimpath, wherever the modules are. The
+		// caller's cache of modules would keep the version.
 		"GOMODCACHE="+t.TempDir(), "GOBIN="+u.bin, "CGO_ENABLED=0")
 	return u
 }
 
-// run runs a program and returns what it prints.
+// run runs a program and returns its output.
 func (u user) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -139,8 +139,8 @@ func readWorkspace(t *testing.T) workspace {
 	return w
 }
 
-// commands returns the packages that users install: all of the workspace that are programs, but for
-// examples and those of tests.
+// commands returns the packages that users install: all programs of the workspace except examples
+// and tests' own.
 func commands(t *testing.T, work workspace) []string {
 	t.Helper()
 	programs := output(t, "env", "GOWORK="+filepath.Join(work.root, "go.work"),
@@ -220,7 +220,7 @@ func (w workspace) add(t *testing.T, z *zip.Writer, file, name string) {
 	}
 }
 
-// output returns what a program prints in this directory.
+// output returns the output of a program that runs in this directory.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

@@ -61,10 +61,10 @@ func (p *Proxy) Stall() {
 	p.StallReplies()
 }
 
-// StallRequests is Stall for what clients send: the server hears nothing.
+// StallRequests is Stall for the clients' packets: the server hears nothing.
 func (p *Proxy) StallRequests() { p.requests.gate.setOpen(false) }
 
-// StallReplies is Stall for the server's packets: what clients ask for is done, and they do not
+// StallReplies is Stall for the server's packets: requests are carried out, and clients do not
 // learn of it.
 func (p *Proxy) StallReplies() { p.replies.gate.setOpen(false) }
 

@@ -147,9 +147,9 @@ func (s *Server) Backup() (copied string) {
 	return copied
 }
 
-// Replace crashes the server and puts a copy of its files in the place of its data directory: what
-// [Server.Backup] has returned, which is used up, or nothing if it is empty. It returns the former
-// LogDir. Restart or Begin starts the server.
+// Replace crashes the server and puts a copy of its files in the place of its data directory:
+// backup is a result of [Server.Backup], which is used up, or empty for no data. It returns the
+// former LogDir. Restart or Begin starts the server.
 func (s *Server) Replace(backup string) (lost string) {
 	s.tb.Helper()
 	s.Kill()

@@ -65,8 +65,7 @@ func TestDataSurvivesRestart(t *testing.T) {
 	}
 }
 
-// A server has what was there when a copy of its files was made, or nothing, and the files that it
-// had are still there.
+// A server has the data as of the copy of its files, or none, and its former files are still there.
 func TestReplacedData(t *testing.T) {
 	t.Parallel()
 	server := zkserver.Start(t)

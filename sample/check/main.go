@@ -3,7 +3,7 @@
 //
 //	go run ./sample/check /tmp/singleworker-demo.1234
 //
-// Package record describes records and what they prove.
+// Package record describes records and the conclusions that they allow.
 package main
 
 import (

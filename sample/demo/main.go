@@ -1,4 +1,4 @@
-// Command demo shows in 15 seconds what singleworker does: three instances, each a process, share
+// Command demo shows in 15 seconds singleworker at work: three instances, each a process, share
 // nine jobs; one is killed with SIGKILL, one is stopped, a job is canceled. Then it checks every
 // run: no tick ran twice, and none was lost.
 //

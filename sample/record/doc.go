@@ -2,7 +2,7 @@
 // instance at a time. It knows nothing about ZooKeeper and runs nothing. A record is a directory:
 //
 //	ledger            one [Run] per line, as JSON, of all instances (see package instance)
-//	events            what was done to the instances, and when (see readEvents)
+//	events            the events of the demonstration, and when (see readEvents)
 //	before-kill.json  the owner of each job just before and after an instance was
 //	after-kill.json   killed, and just before and after one was stopped
 //	before-stop.json

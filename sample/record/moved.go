@@ -95,8 +95,8 @@ func (d Dir) Moved(step string) (string, error) {
 }
 
 // takeoverBound is the upper bound of the time from a kill to the run of a job elsewhere that was
-// idle then: its period, the grace in which its owner could have claimed its next tick, and what a
-// busy machine adds. The session does not matter.
+// idle then: its period, the grace in which its owner could have claimed its next tick, and the
+// delay of a busy machine. The session does not matter.
 func takeoverBound(period Millis) Millis { return period + 1000 }
 
 // takeovers formats the longest takeover per job period.

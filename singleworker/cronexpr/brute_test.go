@@ -27,7 +27,7 @@ func (n naive) matches(w wall) bool {
 	return true
 }
 
-// A watched clock is a record of what a zone's clock showed, second by second.
+// A watched clock is a record of a zone's clock, second by second.
 type watched struct {
 	start int64
 	shown []wall

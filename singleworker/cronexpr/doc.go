@@ -17,8 +17,8 @@
 //	@hourly           minute 0 of every hour
 //	@every 1h30m      each multiple of the period since the Unix epoch; at least 1s
 //	@at TIME          once, at an RFC 3339 time in whole seconds
-//	@manually         at no time: what has this schedule is only started manually
-//	@always           at no time: what has this schedule runs always
+//	@manually         at no time: such a job is only started manually
+//	@always           at no time: such a job always runs
 //
 // A field is a list of values (1,15), ranges (9-17) and steps (*/5, 10/5,
 // 9-17/2); 10/5 means 10 to the end of the field in steps of 5. A range may
@@ -38,13 +38,12 @@
 //
 // # Differences from Quartz
 //
-// Expressions mean what they mean in Quartz 2.3.2, except on days when clocks
-// change and in these points. Where Quartz silently ignores a part of an
-// expression, this package either applies it (the step of MON-FRI/2) or rejects
-// it (15W,20; 6#3,2; a step of 0). A month that lacks the day of 31W or L-30 is
-// skipped. The years are always 1970 to 2099, whatever the current year.
-// Expressions that never fire in those years, in their zone, are rejected;
-// @manually and @always are how to say that on purpose.
+// Expressions have the meaning that they have in Quartz 2.3.2, except on days when clocks change
+// and in these points. Where Quartz silently ignores a part of an expression, this package either
+// applies it (the step of MON-FRI/2) or rejects it (15W,20; 6#3,2; a step of 0). A month that lacks
+// the day of 31W or L-30 is skipped. The years are always 1970 to 2099, whatever the current year.
+// Expressions that never fire in those years, in their zone, are rejected; @manually and @always
+// are how to say that on purpose.
 //
 // # Daylight saving
 //

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A vector is one line of testdata/quartz-2.3.2.jsonl: what Quartz 2.3.2 computed
-// for an expression, in Unix milliseconds. If Next has fewer than vectorFires
-// entries, the schedule ends there.
+// A vector is one line of testdata/quartz-2.3.2.jsonl: the times that Quartz 2.3.2 computed for an
+// expression, in Unix milliseconds. If Next has fewer than vectorFires entries, the schedule ends
+// there.
 type vector struct {
 	Expr string
 	TZ   string

@@ -15,8 +15,8 @@ type Schedule struct {
 	found atomic.Pointer[found] // by Next, of late
 }
 
-// A found is what Next has found in a period: thousands of jobs that share a
-// schedule ask for the same few times. It has no monotonic times.
+// A found is the times that Next has found in a period: thousands of jobs that share a schedule ask
+// for the same few times. It has no monotonic times.
 type found struct {
 	from          time.Time
 	first, second time.Time // after from; second is zero if nobody has asked for it
@@ -33,8 +33,8 @@ func (f *found) next(t time.Time) (next time.Time, ok bool) {
 	return f.second, t.Before(f.second)
 }
 
-// with adds that next is the first time after t, and forgets what is not
-// adjacent to that, or has become too much.
+// with adds that next is the first time after t, and forgets times that are not adjacent to it, or
+// more than two.
 func (f *found) with(t, next time.Time) *found {
 	switch {
 	case f == nil:
@@ -94,8 +94,8 @@ func (s *Schedule) Manual() bool {
 	return is && !r.always
 }
 
-// Always reports whether the schedule is @always: it has no times, and what has it is to run all
-// the time.
+// Always reports whether the schedule is @always: such a schedule has no times, and its job runs
+// all the time.
 func (s *Schedule) Always() bool {
 	r, is := s.rule.(never)
 	return is && r.always

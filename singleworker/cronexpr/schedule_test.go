@@ -92,8 +92,7 @@ func TestManually(t *testing.T) {
 	}
 }
 
-// What is to run all the time has no times, and is another schedule than that of what never runs by
-// itself.
+// A schedule that runs all the time has no times, and differs from one that never runs by itself.
 func TestAlways(t *testing.T) {
 	t.Parallel()
 	s := mustParse(t, " @Always ", nil)
@@ -216,7 +215,7 @@ func TestLocation(t *testing.T) {
 	}
 }
 
-// What Next has found before makes no difference, in whichever order it is asked.
+// Earlier results of Next make no difference, in whichever order it is asked.
 func TestNextAgain(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC)

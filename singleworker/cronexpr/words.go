@@ -168,7 +168,7 @@ func (c *cron) ofHours() string {
 }
 
 // dayWords says on which days, in which months and years. If that is every day, everyDay is set and
-// the words are those of the months and years alone, which may be none.
+// the words name the months and years alone, or are empty.
 func (c *cron) dayWords() (text string, everyDay bool) {
 	var parts []string
 	month := "the month"

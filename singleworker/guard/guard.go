@@ -104,7 +104,7 @@ type Instance struct {
 	PID         int // 0 if the registration does not say
 }
 
-// Deregistered is what Deregister did. Both lists are in no particular order.
+// Deregistered is the result of Deregister. Both lists are in no particular order.
 type Deregistered struct {
 	Removed []Instance
 	Kept    []Instance // exited returned false for these
@@ -115,9 +115,9 @@ type Deregistered struct {
 // exited must return true only if the process can no longer run a handler: otherwise two
 // instances may run a job at the same time.
 //
-// It removes exactly the registration that exited was asked about, never that of a later
-// incarnation with the same instance ID. Deregistered is valid even if err is not nil: it
-// says what was done before the error. Errors: admin.ErrDenied, admin.ErrUnavailable.
+// It removes exactly the registration that exited was asked about, never one of a later incarnation
+// with the same instance ID. Deregistered is valid even if err is not nil: it lists the removals
+// before the error. Errors: admin.ErrDenied, admin.ErrUnavailable.
 func (g *Guard) Deregister(ctx context.Context, exited func(Instance) bool) (Deregistered, error) {
 	r := &removal{guard: g, exited: exited, sent: map[string]Instance{}}
 	err := g.conn.Retry(ctx, func() error {
@@ -152,7 +152,7 @@ type removal struct {
 
 // try looks for the token and removes its registrations. Each new registration changes the version
 // of the parent node, which is read before the registrations and checked in the transaction that
-// removes one: what is deleted is what was read.
+// removes one and so removes only a node that was read.
 func (r *removal) try(ctx context.Context) error {
 	conn, tree := r.guard.conn, r.guard.tree
 	if err := conn.Sync(ctx, tree.Instances()); err != nil {

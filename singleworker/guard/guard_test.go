@@ -178,8 +178,8 @@ func TestRegistrationThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// The node of the next incarnation has the same path, and the same version: what
-// was read must be what is removed, however late the removal arrives.
+// The node of the next incarnation has the same path, and the same version: a removal must apply
+// only to the node that was read, however late it arrives.
 func TestTheNextIncarnationIsKept(t *testing.T) {
 	t.Parallel()
 	for name, action := range map[string]func() zkdev.Action{

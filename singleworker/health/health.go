@@ -19,7 +19,7 @@ func Handler(of Reporter) http.Handler {
 	return mux
 }
 
-// answer says what ask finds.
+// answer writes the result of ask.
 func answer(ask func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

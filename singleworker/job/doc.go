@@ -1,5 +1,5 @@
-// Package job describes a job: what runs, when, with what, and what becomes of
-// the ticks that do not go as planned.
+// Package job describes a job: its handler, its schedule, its arguments, and the fate of ticks that
+// do not go as planned.
 //
 // A [Job] is the same in code (singleworker.Manager.Schedule), for an operator
 // (package admin), in a file and in ZooKeeper. Its names in JSON are a contract:

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrEverywhereFixed is why a change of Everywhere is refused: between the runs of one instance and
-// those of every instance, no line could be drawn.
+// the runs of every instance, no line could be drawn.
 var ErrEverywhereFixed = errors.New("cannot be changed: cancel the job and submit it again")
 
 // CheckEverywhereKept returns an *invalid.FieldError if edited differs from old, a job that exists,
@@ -19,7 +19,7 @@ func CheckEverywhereKept(old, edited Job) error {
 	return Invalid("Everywhere", strconv.FormatBool(edited.Everywhere), ErrEverywhereFixed)
 }
 
-// checkEverywhere refuses what does not go together with Everywhere.
+// checkEverywhere refuses settings that do not go together with Everywhere.
 func (j Job) checkEverywhere() error {
 	if !j.Everywhere {
 		return nil

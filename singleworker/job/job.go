@@ -17,8 +17,8 @@ type Job struct {
 	// UTF-8 without '/', not ".", "..", nor beginning with '_' or ending like
 	// "[3]", which names a shard.
 	Name string `json:"name,omitempty" yaml:"name,omitempty"`
-	// Description says to people what the job is for: up to 1 KiB of printable
-	// text, in one line or several.
+	// Description tells people the job's purpose: up to 1 KiB of printable text, in one line or
+	// several.
 	Description string `json:"description,omitempty" yaml:"description,omitempty"`
 	// Labels are for people and tools to select jobs by: at most 64. A key is 1 to
 	// 63 letters, digits and "-_./", a value up to 255 bytes of printable text.
@@ -51,21 +51,20 @@ type Job struct {
 	// Payload is JSON that is passed to the handler beside Args. Default: none.
 	Payload json.RawMessage `json:"payload,omitempty" yaml:"payload,omitempty"`
 
-	// Misfire says what to do with missed ticks: those that nobody claimed within
-	// a second, because no owner was running. Default: MisfireOnce.
+	// Misfire is the policy for missed ticks: those that nobody claimed within a second, because no
+	// owner was running. Default: MisfireOnce.
 	Misfire MisfirePolicy `json:"misfire,omitempty" yaml:"misfire,omitempty"`
 	// MisfireGrace is how old a tick may be and still run; older ones are
 	// recorded as missed. Default: any age.
 	MisfireGrace time.Duration `json:"misfire_grace,omitempty" yaml:"misfire_grace,omitempty"`
-	// Interrupted says what to do with a tick whose run was interrupted: its
-	// instance died, lost the job or stopped. Default: InterruptedRerun.
+	// Interrupted is the policy for a tick whose run was interrupted: its instance died, lost the job
+	// or stopped. Default: InterruptedRerun.
 	Interrupted InterruptedPolicy `json:"interrupted,omitempty" yaml:"interrupted,omitempty"`
 	// MaxAttempts is how often the same tick is started when its runs are
 	// interrupted, so that a poison job cannot crash-loop the whole group. 1
 	// starts it once, whatever Interrupted says. At most 100, default 3.
 	MaxAttempts int `json:"max_attempts,omitempty" yaml:"max_attempts,omitempty"`
-	// Overlap says what to do with a tick that comes during a run. Default:
-	// OverlapSkip.
+	// Overlap is the policy for a tick that comes during a run. Default: OverlapSkip.
 	Overlap OverlapPolicy `json:"overlap,omitempty" yaml:"overlap,omitempty"`
 	// Timeout limits one run; when it is over, the context of the run ends.
 	// Default: no limit.
@@ -87,8 +86,9 @@ type Job struct {
 	// and a minute at least; NoHung means never. Not with "@always".
 	HungAfter time.Duration `json:"hung_after,omitempty" yaml:"hung_after,omitempty"`
 	// Notify says who is told about the job besides those whom the rules of the group name: for each
-	// target of notify.Config.Targets, of what. An empty list means everything. Target names are like
-	// those of handlers, at most 16; addresses and secrets are not kept in a job. Default: nobody.
+	// target of notify.Config.Targets, the kinds of news. An empty list means everything. Target names
+	// follow the rules for handler names, at most 16. Addresses and secrets are not kept in a job.
+	// Default: nobody.
 	Notify map[string][]NotifyKind `json:"notify,omitempty" yaml:"notify,omitempty"`
 	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done:
 	// when its tick is accounted for, and nothing runs or waits to run. Nobody owns it then. Default
@@ -101,8 +101,8 @@ type Job struct {
 	// run by all shards as they were, and the change takes effect when the last
 	// of these runs has ended.
 	Shards int `json:"shards,omitempty" yaml:"shards,omitempty"`
-	// ShardParameters says, by index, what a shard works on. A shard may have
-	// none. Changing it counts as changing Shards.
+	// ShardParameters says, by index, which part of the work a shard does. A shard may have none.
+	// Changing it counts as changing Shards.
 	ShardParameters map[int]string `json:"shard_params,omitempty" yaml:"shard_params,omitempty"`
 	// BeforeTick names a handler that is called once for each tick, in the run of the first shard,
 	// before any shard begins: no shard begins before it has returned nil. If it returns
@@ -141,7 +141,7 @@ const (
 	OverlapQueue OverlapPolicy = "queue" // run the latest such tick when the run has ended
 )
 
-// What Backoff, AlarmAfter, HungAfter and KeepDone say instead of a duration; in JSON "none" or
+// Values of Backoff, AlarmAfter, HungAfter and KeepDone in place of a duration; in JSON "none" or
 // "forever".
 const (
 	NoBackoff time.Duration = -1 // retry at once
@@ -209,8 +209,8 @@ func (j Job) WithDefaults() Job {
 	return j
 }
 
-// Normal is the opposite of [Job.WithDefaults]: it leaves out what is the
-// default, so that two jobs that mean the same are written the same.
+// Normal is the opposite of [Job.WithDefaults]: it leaves out fields that have their default, so
+// that two jobs that mean the same are written the same.
 func (j Job) Normal() Job {
 	drop(&j.Handler, j.Name)
 	drop(&j.TimeZone, DefaultTimeZone)

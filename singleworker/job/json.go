@@ -15,7 +15,7 @@ import (
 // none is a duration that is left out on purpose: NoBackoff or NoAlarm; KeepForever is forever.
 const none, forever = "none", "forever"
 
-// negative is what a negative duration of the field is written as.
+// negative is the text for a negative duration of the field.
 func (f field) negative() string {
 	if f.name == "keep_done" {
 		return forever
@@ -83,10 +83,9 @@ func isEmpty(value reflect.Value) bool {
 	}
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. It replaces all of j, and refuses
-// fields that are not a job's and values that are not a field's with a
-// *invalid.FieldError; what is not JSON, with encoding/json's errors. It does not judge
-// the job: see [Job.Validate].
+// UnmarshalJSON reads the output of MarshalJSON. It replaces all of j, and refuses fields that are
+// not a job's and values that are not a field's with a *invalid.FieldError. For text that is not
+// JSON, it returns encoding/json's errors. It does not judge the job: see [Job.Validate].
 func (j *Job) UnmarshalJSON(data []byte) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {

@@ -21,8 +21,8 @@ func CheckName(name string) error {
 	return CheckNodeName(name)
 }
 
-// CheckNodeName reports why name cannot be that of a handler, an instance or a
-// group: it becomes one element of a ZooKeeper path.
+// CheckNodeName reports why name cannot name a handler, an instance or a group: a name becomes one
+// element of a ZooKeeper path.
 func CheckNodeName(name string) error {
 	switch {
 	case name == "":

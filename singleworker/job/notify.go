@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// NotifyKind is what people are told about a job: see Job.Notify.
+// NotifyKind is a kind of news about a job: see Job.Notify.
 type NotifyKind string
 
 // The kinds of notifications.

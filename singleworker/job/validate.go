@@ -86,7 +86,8 @@ const (
 	maxNames  = 4 << 10
 )
 
-// textBytes is the length of the job's texts, with what JSON puts between those of a map.
+// textBytes is the length of the job's texts, with room for JSON's punctuation between the texts of
+// a map.
 func (j Job) textBytes() int {
 	const between = 24
 	n := len(j.Description) + len(j.Schedule) + len(j.TimeZone) + len(j.Handler) + len(j.BeforeTick) + len(j.Payload)
@@ -308,7 +309,7 @@ func notNegative(d time.Duration) error {
 	return nil
 }
 
-// noneOrNotNegative takes what stands for no duration: NoBackoff and the others have one value.
+// noneOrNotNegative takes a duration, or the one value that stands for none, such as NoBackoff.
 func noneOrNotNegative(d time.Duration) error {
 	if d == NoBackoff {
 		return nil

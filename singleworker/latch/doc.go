@@ -32,10 +32,10 @@
 //
 // # Interoperability with Java
 //
-// The nodes are those of LeaderLatch in Apache Curator 5, so Java and Go programs can contend for
-// the same leadership. Curator's contenders give a weaker guarantee: one that was paused for
-// longer than its session can believe that it leads until ZooKeeper tells it otherwise. The
-// fencing token of a Java contender is the czxid of its node (getOurPath).
+// The nodes have the format of LeaderLatch in Apache Curator 5, so Java and Go programs can contend
+// for the same leadership. Curator's contenders give a weaker guarantee: one that was paused for
+// longer than its session can believe that it leads until ZooKeeper tells it otherwise. The fencing
+// token of a Java contender is the czxid of its node (getOurPath).
 //
 // The design follows Curator's LeaderLatch; Lead follows its LeaderSelector with autoRequeue.
 package latch

@@ -4,12 +4,12 @@
 //	cfg.Middleware = otel.Middleware(otel.Options{ServerType: cfg.ServerType})
 //	cfg.Logger = slog.New(otel.LogHandler(slog.NewJSONHandler(os.Stderr, nil)))
 //
-// Since its name is that of OpenTelemetry's own package, programs that need both import it as
-// swotel.
+// Since OpenTelemetry's own package has the same name, programs that need both import it as swotel.
 //
-// A run is the root of a trace: nobody waits for it, and what is in the context of Manager.Run is
+// A run is the root of a trace: nobody waits for it, and a span in the context of Manager.Run is
 // not its parent. Its span is named "run" and the job, begins and ends with the handler, and has
-// these attributes, of which those of shards and manual runs are left out if they say nothing:
+// these attributes, except that attributes of shards and manual runs are left out if they say
+// nothing:
 //
 //	singleworker.server_type      the group, as Options says
 //	singleworker.job.name         the job
@@ -22,8 +22,7 @@
 //	singleworker.run.cause        why its context ended before the handler returned, if it did
 //	singleworker.instance.id      where it ran
 //
-// What Job.BeforeTick names is a handler, too, and so has its own span: "before tick of" and the
-// job.
+// The handler that Job.BeforeTick names has its own span, too: "before tick of" and the job.
 //
 // An error of the handler is recorded, and is the span's status, unless the run ended because its
 // instance stops or the job moves.
@@ -31,12 +30,13 @@
 // # Attempts
 //
 // Each attempt at a tick is a run, and so has a trace. From the second one on, its span links to
-// that of the attempt before: a retry on the same instance always, a rerun on another one if the
-// tracer provider makes its IDs with [NewIDGenerator] on both. Then the IDs follow from the group,
-// the job, the tick and the attempt, so that each instance knows those of the others.
+// the span of the attempt before: a retry on the same instance always, a rerun on another one if
+// the tracer provider makes its IDs with [NewIDGenerator] on both. Then the IDs follow from the
+// group, the job, the tick and the attempt, so that each instance knows the IDs of the others'
+// spans.
 //
 // # Logs
 //
-// [LogHandler] adds trace_id and span_id to what is logged with the context of a span:
+// [LogHandler] adds trace_id and span_id to records that are logged with the context of a span:
 // Run.Logger().InfoContext(ctx, ...).
 package otel

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 )
 
-// IDGenerator makes the IDs of spans: those of runs follow from what they run, so that attempts on
-// several instances can link to each other; all others are random. It implements
+// IDGenerator makes the IDs of spans. A run's IDs follow from its group, job, tick and attempt, so
+// that attempts on several instances can link to each other. All others are random. It implements
 // sdk/trace.IDGenerator, and is safe for concurrent use.
 type IDGenerator struct{}
 

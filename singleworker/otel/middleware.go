@@ -22,7 +22,7 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 }
 
-// scope names what makes the spans.
+// scope names this package as the maker of the spans.
 const scope = "github.com/swjobs/singleworker/singleworker/otel"
 
 // Middleware returns a singleworker.Config.Middleware that makes a span of each run, and passes it

@@ -182,8 +182,8 @@ func TestRetriesAreLinked(t *testing.T) {
 	}
 }
 
-// A run that another instance repeats links to the one that was interrupted, if IDs follow from
-// what is run.
+// A run that another instance repeats links to the one that was interrupted, if IDs follow from the
+// job, the tick and the attempt.
 func TestRerunsElsewhereAreLinked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestRerunsElsewhereAreLinked(t *testing.T) {
 	})
 }
 
-// What is called before each tick is in a span of its handler, which is not that of the run.
+// The handler that is called before each tick has a span of its own, in a trace of its own.
 func TestBeforeTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// What is logged in a span has its IDs, also by loggers that were made of the first.
+// A record that is logged in a span has its IDs, also from loggers derived from the first.
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer

@@ -86,7 +86,7 @@ func gather(t *testing.T, from prometheus.Gatherer) map[string]*dto.MetricFamily
 	return byName
 }
 
-// What a Manager that has run one job for three minutes exports.
+// A Manager that has run one job for three minutes exports these metrics.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func found(pattern, text string) (all []string) {
 }
 
 // The rules name metrics that exist, promtool sees each of them fire and not fire, and OPERATE.md
-// says what to do on each.
+// has the remedy for each.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	rules, tests, page := sample(t, "alerts.yml"), sample(t, "alerts_test.yml"), read(t, "../OPERATE.md")

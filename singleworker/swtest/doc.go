@@ -1,6 +1,6 @@
 // Package swtest helps to test applications that use singleworker: that a job ran once, who owns
-// it, and what happens when an instance dies. [New] starts an in-process ZooKeeper (package zkdev)
-// for a test, and instances that run the application's handlers with the same code as in
+// it, and that it survives the death of an instance. [New] starts an in-process ZooKeeper (package
+// zkdev) for a test, and instances that run the application's handlers with the same code as in
 // production.
 //
 //	c := swtest.New(t, swtest.Config{})
@@ -25,6 +25,6 @@
 //
 // To the other instances, [Instance.Kill] looks like SIGKILL: the instance is cut off from the
 // server without notice, and its session lives until the server has not heard from it for the
-// session timeout. But a goroutine cannot be killed: a handler's context ends, and what it does
-// after that is not recorded.
+// session timeout. But a goroutine cannot be killed: a handler's context ends, and the record
+// leaves out all that the handler does after that.
 package swtest

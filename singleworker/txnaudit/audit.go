@@ -27,13 +27,13 @@ var (
 	ErrFile = txnlog.ErrFile
 )
 
-// Options say what to audit.
+// Options select the files, the group and the time to audit.
 type Options struct {
 	// Dirs are the dataDir, and the dataLogDir if there is one, of a server; or of several servers of
 	// one ensemble, which fills gaps that one of them has. Their order does not matter.
 	Dirs []string
-	// ServerType is the group's, below Chroot, which is that of the connect string, such as "/apps",
-	// or empty.
+	// ServerType is the group's. Chroot is the path that the connect string ends with, such as
+	// "/apps", or empty.
 	ServerType, Chroot string
 	// Since and Until bound the judgment, by the times in the log. Zero means no bound.
 	Since, Until time.Time
@@ -313,7 +313,7 @@ const (
 	shownBytes  = 400
 )
 
-// around reads the log again for what belongs to a violation.
+// around reads the log again for the writes around a violation.
 func (a *auditor) around(ctx context.Context, v Violation) (shown []Write, err error) {
 	job := zkrec.JobOfSlot(v.Job)
 	after := 0

@@ -6,8 +6,8 @@
 // connection and trusts no instance; the same rules judge the simulation.
 //
 // If ZooKeeper itself has lost transactions, which the versions of later writes show, the report
-// has them as losses, and what follows is judged by what ZooKeeper had left.
+// has them as losses, and later ones are judged by the records that ZooKeeper had left.
 //
-// A log has only writes that were made. So an audit says nothing about what handlers did, or when
-// they ended; whether a run began in time; what was read; or what was refused.
+// A log has only writes that were made. So an audit does not tell how handlers worked or when they
+// ended, whether a run began in time, or which operations read or were refused.
 package txnaudit

@@ -99,7 +99,7 @@ const (
 
 func connected(zxid, session int64) txn { return txn{zxid, session, 0, connect, []any{int32(10_000)}} }
 
-// creates is a transaction that creates nodes, those of instances as ephemeral ones.
+// creates is a transaction that creates nodes. Nodes of instances are ephemeral.
 func creates(zxid, session int64, second int, nodes ...zkrec.Node) txn {
 	x := txn{zxid, session, second, multi, []any{int32(len(nodes))}}
 	for _, n := range nodes {

@@ -47,9 +47,9 @@ func collect(dirs []string) (evidence, error) {
 const looksAfter = 1 << 12
 
 // each calls f for the transactions of all servers, in order and each once, until f returns false.
-// It returns remarks about the files. What was taken back it tells to aside: a leader may have
-// logged a transaction, and died, before the others had it; its log keeps that transaction, and
-// theirs continue without it.
+// It returns remarks about the files. Transactions that were taken back go to aside: a leader may
+// have logged a transaction, and died, before the others had it. Its log keeps that transaction,
+// and theirs continue without it.
 func (e evidence) each(ctx context.Context, progress func(done int64), aside func(*txnlog.Txn), f func(*txnlog.Txn) bool) (notes []string, err error) {
 	var all []*server
 	takenBack := 0
@@ -130,7 +130,7 @@ func (s *server) advance() (err error) {
 }
 
 // passesOver reports whether the log continues after zxid without it, and without a gap: a server
-// that was away may be sent a snapshot instead of what it lacks.
+// that was away may be sent a snapshot instead of the transactions that it lacks.
 func (s *server) passesOver(zxid int64) bool {
 	if s.ended || s.before == 0 || s.txn.Zxid <= zxid || !txnlog.Follows(s.txn.Zxid, s.before) {
 		return false

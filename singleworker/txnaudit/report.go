@@ -16,10 +16,10 @@ type Report struct {
 	First Point `json:"first"` // transaction that was judged
 	Last  Point `json:"last"`
 	// Baseline is the snapshot that the audit started from; empty if it began with an empty tree, or
-	// with what the log shows.
+	// with the nodes that the log shows.
 	Baseline string `json:"baseline,omitempty"`
-	// Whole is false if it was not known at first, or after a gap, what the tree held: then some
-	// writes were not judged.
+	// Whole is false if the tree's content was not known at first, or after a gap: then some writes
+	// were not judged.
 	Whole bool `json:"whole"`
 
 	Counts   Counts    `json:"counts"`
@@ -36,7 +36,7 @@ type Report struct {
 	Notes  []string `json:"notes"` // what else there is to know: gaps, torn records, what could not be judged
 }
 
-// Loss is a number of transactions that the ensemble has lost. If the files are those of one server
+// Loss is a number of transactions that the ensemble has lost. If the files come from one server
 // only, it may also be one that the ensemble never had.
 type Loss struct {
 	First        Hex   `json:"first"`
@@ -133,7 +133,7 @@ func countsOf(c ledger.Counts) Counts {
 	}
 }
 
-// plus adds up, or takes away what sign -1 says.
+// plus adds up, or, with sign -1, takes away.
 func (c Counts) plus(d Counts, sign int) Counts {
 	return Counts{
 		c.Transactions + sign*d.Transactions, c.Claims + sign*d.Claims, c.ManualRuns + sign*d.ManualRuns,

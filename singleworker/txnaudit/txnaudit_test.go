@@ -54,7 +54,7 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// TestBounds: what is before a time counts for what is known, and is not judged.
+// Transactions from before Since build the known state, and are not judged.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ const (
 	// connection with more is cut.
 	maxHeld = 10_000
 
-	// maxHeldBytes limits their total length, and that of the frames held back from the client.
+	// maxHeldBytes limits their total length, together with the frames held back from the client.
 	maxHeldBytes = 64 << 20
 
 	// enoughUnsent is how many bytes a client may leave unread before no more of its requests are
@@ -36,8 +36,8 @@ const (
 	// maxUnsent limits those bytes: a watch event is not held back. A connection with more is cut.
 	maxUnsent = 32 << 20
 
-	// maxUnsentOfAll limits those of all clients together. Beyond it, a connection with more than
-	// fairUnsent is cut.
+	// maxUnsentOfAll limits the unread bytes of all clients together. Beyond it, a connection with
+	// more than fairUnsent is cut.
 	maxUnsentOfAll = 128 << 20
 	fairUnsent     = 64 << 10
 
@@ -195,7 +195,7 @@ func (o *outbox) awaitRoom() {
 }
 
 // put adds a frame. A client that does not read loses its connection. An in-process connection gets
-// what its buffer has room for directly.
+// the part that its buffer has room for directly.
 func (o *outbox) put(frame []byte) {
 	o.mu.Lock()
 	pipe, direct := o.nc.(*pipeEnd)

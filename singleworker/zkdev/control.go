@@ -22,7 +22,7 @@ type Request struct {
 	Ops     []Request // of a multi or multiRead; of a setWatches, the readings that would set such watches
 }
 
-// An Action is what the server does with a request.
+// An Action is the server's treatment of a request.
 type Action struct {
 	kind  actionKind
 	code  Code
@@ -62,7 +62,7 @@ func CutBefore() Action { return Action{kind: actCutBefore} }
 // distinguish it from CutBefore.
 func CutAfter() Action { return Action{kind: actCutAfter} }
 
-// A control decides what to do with requests of one operation.
+// A control decides about requests of one operation.
 type control struct {
 	op      Op
 	decide  func(*Request) Action
@@ -75,8 +75,8 @@ type control struct {
 // added.
 //
 // Controls of OpGetData, OpGetChildren and OpGetChildren2 are also asked for the readings of a
-// multiRead, after those of OpMultiRead. There, Refuse fails that reading alone, and any other
-// Action but Pass applies to the whole request.
+// multiRead, after the controls of OpMultiRead. There, Refuse fails that reading alone, and any
+// other Action but Pass applies to the whole request.
 //
 // The server does nothing else while decide runs. decide must be quick and must not call the
 // Server.

@@ -5,10 +5,10 @@
 //	server := zkdev.Start(t, zkdev.Config{}) // stopped when the test ends
 //	client.Connect(server.Addr())            // any ZooKeeper client
 //
-// A test can do on purpose what a real server does only by accident: cut a connection between a
-// write and its reply ([Server.Control]), expire a session ([Server.ExpireSession]), take a client
-// off the network ([Server.Partition], [Client]), restart ([Server.Restart]), lose acknowledged
-// transactions ([Server.Restore]), and let a client read from a server that is behind
+// A test can cause on purpose the faults that a real server has only by accident: cut a connection
+// between a write and its reply ([Server.Control]), expire a session ([Server.ExpireSession]), take
+// a client off the network ([Server.Partition], [Client]), restart ([Server.Restart]), lose
+// acknowledged transactions ([Server.Restore]), and let a client read from a server that is behind
 // ([Client.Lag]). [Server.Log] returns every transaction, for checkers that do not trust the
 // clients.
 //

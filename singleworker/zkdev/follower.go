@@ -6,8 +6,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
 )
 
-// A follower is the server of one client while that is behind: the state some time ago, and what
-// was done since then.
+// A follower is the server of one client that is behind: an earlier state, and the transactions
+// since then.
 type follower struct {
 	state *tree.State
 	lag   time.Duration
@@ -24,7 +24,7 @@ type committed struct {
 // has: the client reads, and is told by watches of, each transaction d after it was made, and all
 // of them in order. As with ZooKeeper, the server catches up before it answers a write or a sync of
 // the client, or gives it a new session, and as far as the client has seen before it takes over a
-// session. What is lost on the way does not make it catch up. Zero ends the lag.
+// session. A request that is lost on the way does not make it catch up. Zero ends the lag.
 func (c *Client) Lag(d time.Duration) {
 	c.server.do(func(k *core) {
 		f := k.behind[c]

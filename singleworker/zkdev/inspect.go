@@ -44,7 +44,7 @@ func (k *core) sessions() []SessionInfo {
 	return list
 }
 
-// Traffic counts what clients have asked for, by operation, including what was refused.
+// Traffic counts the requests of clients, by operation, including refused ones.
 type Traffic struct {
 	// Requests counts each request once, also one with many parts.
 	Requests map[Op]int
@@ -52,7 +52,7 @@ type Traffic struct {
 	Parts map[Op]int
 }
 
-// Traffic returns what all clients together have asked for since the server was created.
+// Traffic returns the requests of all clients together since the server was created.
 func (s *Server) Traffic() Traffic {
 	var t Traffic
 	s.do(func(k *core) {

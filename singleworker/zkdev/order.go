@@ -53,7 +53,7 @@ func canonical(requests []byte) {
 	}
 }
 
-// sortList sorts a list of strings in place and returns what is behind it, or nil if it is
+// sortList sorts a list of strings in place and returns the bytes behind it, or nil if it is
 // malformed.
 func sortList(list []byte) (rest []byte) {
 	rest = list[lengthBytes:]
@@ -82,9 +82,10 @@ type write struct {
 
 const lengthBytes = 4
 
-// rank hashes what requests say without their xids, which the client numbers as its goroutines
-// come. The end of a session comes after everything else. Those that begin with a setWatches keep
-// their order: their replies all have the same xid, so the client tells them by their order.
+// rank hashes the content of requests without their xids, which the client numbers as its
+// goroutines come. The end of a session comes after everything else. Those that begin with a
+// setWatches keep their order: their replies all have the same xid, so the client tells them by
+// their order.
 func rank(order uint64, requests []byte) uint64 {
 	const opAt, recordAt, enough = 8, 12, 256 // behind the length and the xid; behind the type
 	hash := fnv.New64a()

@@ -48,8 +48,7 @@ func arrivals(t *testing.T, order uint64, requests ...[]byte) (records []string,
 	return records, after
 }
 
-// What is sent at one instant arrives in an order that follows from what it says, and never
-// together.
+// Messages sent at one instant arrive one by one, in an order that follows from their content.
 func TestOrderIsNotThatOfTheSender(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ type Latency struct {
 	There, Back func() time.Duration
 
 	// Order, unless it is 0, has the requests that the client sends at one instant arrive in an order
-	// that follows from this number and from what they say, not from the order of the client's
+	// that follows from this number and from their content, not from the order of the client's
 	// goroutines. No two messages of the connection arrive together then, in either direction, and all
 	// do at multiples of [Apart]. It is for virtual time, and takes a latency There.
 	Order uint64

@@ -19,7 +19,7 @@ func (s *Server) Snapshot() *Snapshot {
 	return n
 }
 
-// Restore restarts the server with what a snapshot has: it has lost all transactions since then,
+// Restore restarts the server with the data of a snapshot: it has lost all later transactions,
 // although they were acknowledged. As under the new leader of an ensemble that has lost them, zxids
 // and session ids are not used again. [Server.Log] continues to return them.
 func (s *Server) Restore(n *Snapshot) error {
@@ -35,8 +35,8 @@ func (s *Server) Restore(n *Snapshot) error {
 	return s.Start()
 }
 
-// Reset restarts the server with what a snapshot has, as after its data directory was replaced by a
-// copy: unlike after [Server.Restore], zxids are used again, and [Server.Log] forgets the lost
+// Reset restarts the server with the data of a snapshot, as after its data directory was replaced
+// by a copy: unlike after [Server.Restore], zxids are used again, and [Server.Log] forgets the lost
 // transactions. Session ids are not: a server begins with one that it takes from its clock. A
 // client that has seen a later zxid is hung up on until the server has counted as far.
 func (s *Server) Reset(n *Snapshot) error {

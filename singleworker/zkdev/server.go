@@ -78,7 +78,7 @@ func (s *Server) Stop() {
 	s.config.Logger.Info("zkdev stopped")
 }
 
-// RestartMode says what Restart does with sessions.
+// RestartMode is the fate of sessions in a Restart.
 type RestartMode int
 
 const (

@@ -20,7 +20,7 @@ const (
 	newOrder = 30
 )
 
-// An outcome is what happened; judge checks it.
+// An outcome is the result of a demonstration; judge checks it.
 type outcome struct {
 	late, next message       // the writes of the stopped owner and of the one after it
 	lease      time.Duration // of the first owner

@@ -8,10 +8,10 @@
 //
 // The last line is PASS with figures, or FAIL and the reason.
 //
-// report.go is the application: table, statement, handler. The README describes what a target needs
-// to be fenced. The rest is the demonstration: [instance] is the process that is started twice,
-// [demonstrate] runs the scene, [judge] checks the outcome; package child starts processes and
-// sends them signals.
+// report.go is the application: table, statement, handler. The README describes the needs of a
+// target that is to be fenced. The rest is the demonstration: [instance] is the process that is
+// started twice, [demonstrate] runs the scene, [judge] checks the outcome; package child starts
+// processes and sends them signals.
 //
 // It is a separate module, so that the library does not depend on SQLite.
 package main

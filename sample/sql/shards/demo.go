@@ -21,7 +21,7 @@ const patience = time.Minute
 
 var instances = []string{"app-1", "app-2", "app-3"}
 
-// An outcome is what happened; judge checks it.
+// An outcome is the result of a demonstration; judge checks it.
 type outcome struct {
 	killed, stopped, healthy string // the instances by their fate
 

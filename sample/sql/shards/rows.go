@@ -192,8 +192,8 @@ type part struct {
 	Rows   int
 }
 
-// load reads which instance has processed what, and how many rows were processed more than once in
-// a pass.
+// load reads which instance has processed which rows, and how many rows were processed more than
+// once in a pass.
 func (s *store) load(ctx context.Context) (parts []part, twice int, err error) {
 	err = s.db.QueryRowContext(ctx, `
 SELECT COUNT(*) FROM (SELECT 1 FROM done GROUP BY id, pass HAVING COUNT(*) > 1)`).Scan(&twice)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Missed is what is logged when something was to be done of which the agenda knew nothing.
+// Missed is logged when a look finds something to do that the agenda did not know of.
 const Missed = "a look came late: nothing had asked for it, which is a fault of this program; please report it"
 
 // All things are taken within so many looks, of which each takes some that are not due: at least
@@ -18,7 +18,7 @@ const (
 	leastSpare    = 16
 )
 
-// Never is the time of what nobody wants to look at.
+// Never is the time of a look that nobody wants.
 const Never = time.Duration(math.MaxInt64)
 
 // far is the time of a look that is further ahead than a clock can tell.
@@ -29,7 +29,7 @@ const far = 365 * 24 * time.Hour
 // woken.
 const Early = time.Second
 
-// Thing is what is on an agenda: it embeds an Entry.
+// Thing is an element of an agenda: it embeds an Entry.
 type Thing interface {
 	comparable
 	entry() *Entry
@@ -49,7 +49,7 @@ func (e *Entry) entry() *Entry { return e }
 // Agenda holds things and when to look at each. It is used by one goroutine. Times are on one
 // monotonic clock.
 type Agenda[T Thing] struct {
-	// Strict has a look take only what is due: for tests, which then see what is forgotten.
+	// Strict has a look take only things that are due: for tests, which then find the forgotten ones.
 	Strict bool
 
 	log     *slog.Logger
@@ -116,7 +116,7 @@ func (a *Agenda[T]) WakeAll() {
 	}
 }
 
-// Take takes what is due, and some of what is not. Until the next one, Due lists it.
+// Take takes the things that are due, and some that are not. Until the next one, Due lists it.
 func (a *Agenda[T]) Take(now time.Duration) {
 	if a.missed > 0 {
 		a.log.Warn(Missed, "count", a.missed)
@@ -155,7 +155,7 @@ func (a *Agenda[T]) Due(f func(x T)) {
 	}
 }
 
-// By says when somebody who looks at what was taken wants to look at a thing again.
+// By notes when somebody who looks at a taken thing wants to look at it again.
 func (a *Agenda[T]) By(x T, at time.Duration) {
 	e := x.entry()
 	if at <= a.now {

@@ -40,7 +40,7 @@ func newWorld(things int) *world {
 	return w
 }
 
-// due takes what is due at a time, and lists it.
+// due takes the things that are due at a time, and lists them.
 func (w *world) due(now time.Duration) (due []int) {
 	w.Take(now)
 	w.Due(func(x *thing) { due = append(due, x.n) })

@@ -124,7 +124,7 @@ func TestAbleFollowsTheSpec(t *testing.T) {
 	})
 }
 
-// A list of handlers that is not what its name says is as none, and logged once.
+// A list of handlers that does not match its name counts as none, and is logged once.
 func TestHandlersThatAreNotWhatTheirHashSays(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -147,8 +147,8 @@ func TestHandlersThatAreNotWhatTheirHashSays(t *testing.T) {
 	})
 }
 
-// What an instance reads before it joins is not read again, unless it has changed. Many jobs take
-// few requests.
+// Jobs that an instance reads before it joins are not read again, unless they have changed. Many
+// jobs take few requests.
 func TestJobsAreReadOnceAtTheStart(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -190,7 +190,7 @@ func TestJobsAreReadOnceAtTheStart(t *testing.T) {
 	})
 }
 
-// Of a job that it cannot run an instance does not keep what only its runs need.
+// Of a job that it cannot run an instance does not keep the fields that only its runs need.
 func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -209,7 +209,8 @@ func TestPayloadsOfOthersJobsAreNotKept(t *testing.T) {
 }
 
 // Where a job may run follows from its labels, its instances and operators' orders. An instance
-// that has the handler stays registered; what it did not keep meanwhile is read again.
+// that has the handler stays registered. The parts of the spec that it did not keep meanwhile are
+// read again.
 func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -9,8 +9,8 @@ import (
 // which a watch, a signal or a notice has told something, of which an answer is awaited, or at
 // which a room wants to look by now.
 
-// state is what decides about all jobs at once. When it is another one, the next sync looks at all
-// of them.
+// state is the part of the group's state that decides about all jobs at once. When it is another
+// one, the next sync looks at all of them.
 type state struct {
 	able           *member.Able
 	changes, leaps int // of member.Clock
@@ -24,8 +24,8 @@ func add(c *Catalog, name string) *Job {
 	return j
 }
 
-// Sync decides which jobs the rooms look at in this sync, and reads what is due to be read although
-// no watch tells.
+// Sync decides which jobs the rooms look at in this sync, and reads the jobs that are due to be
+// read although no watch has fired.
 func (c *Catalog) Sync() {
 	now := c.loop.Now()
 	if now >= c.nextList {

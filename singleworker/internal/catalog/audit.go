@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// audit lists all registrations once in a while, at one member, to find those of dead instances
-// that nobody saw die.
+// audit lists all registrations once in a while, at one member, to find registrations of dead
+// instances that nobody saw die.
 type audit struct {
 	loop    *session.Loop
 	cleanup *member.Cleanup

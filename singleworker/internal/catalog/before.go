@@ -42,13 +42,13 @@ func (j *Job) WaitsFor(slot string) (first string, waits bool) {
 	return j.Spec.ActiveLayout().WaitsFor(slot)
 }
 
-// ReadsOfGate lists what ParseGate parses, of a job's first shard: the record first.
+// ReadsOfGate lists the reads for ParseGate, of a job's first shard: the record first.
 func ReadsOfGate(tree zkrec.Tree, first string) []zkconn.Read {
 	return zkconn.ReadsOf(append([]string{tree.Tick(first)}, tree.HistoryPages(first)...)...)
 }
 
-// ParseGate says what the records of a job's first shard mean for the others: the first of results.
-// If they cannot be read, the others wait.
+// ParseGate parses the records of a job's first shard, as ReadsOfGate lists them, into the gate of
+// the other shards. If they cannot be read, the others wait.
 func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*ticks.Gate, error) {
 	tick := results[0]
 	history, err := zkconn.DataOf(results[1 : 1+zkrec.HistoryPages])
@@ -66,9 +66,9 @@ func ParseGate(tree zkrec.Tree, first string, results []zkconn.ReadResult) (*tic
 	return ticks.GateOf(record, entries, tick.Stat.Mtime), nil
 }
 
-// WatchGate reads what ParseGate parses, and watches the record. It is called beside the loop. The
-// history is read after the record: if it were older, a tick that has begun could pass for one that
-// has not.
+// WatchGate reads the nodes for ParseGate, and watches the record. It is called beside the loop.
+// The history is read after the record: if it were older, a tick that has begun could pass for one
+// that has not.
 func WatchGate(ctx context.Context, l *session.Loop, first string) (*ticks.Gate, error) {
 	var tick zkconn.ReadResult
 	tick.Data, tick.Stat, tick.Err = l.Conn.GetW(ctx, l.Tree.Tick(first))

@@ -33,8 +33,8 @@ type (
 	SlotSet struct{ lease.SlotSet }
 	// SlotGone tells that a slot no longer exists.
 	SlotGone struct{ Slot lease.Slot }
-	// Changed tells that a job, or what is known of its nodes, was read again. Spec says that its
-	// spec is another one now.
+	// Changed tells that a job's spec or nodes were read again. Spec says that its spec is another one
+	// now.
 	Changed struct {
 		Job  *Job
 		Spec bool
@@ -86,8 +86,8 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 	return c
 }
 
-// Job is what is known of one job. Spec and Ticks are not changed but replaced: the rooms, the
-// runner and the runs share them.
+// Job is this instance's knowledge of one job. Spec and Ticks are not changed but replaced: the
+// rooms, the runner and the runs share them.
 type Job struct {
 	Name     string
 	Spec     *zkrec.Spec // with Since set; never nil
@@ -160,7 +160,7 @@ func (c *Catalog) Soon(slot lease.Slot) bool {
 	return j != nil && j.Eligible && ticks.Soon(*j.Ticks, c.loop.Clock.Wall())
 }
 
-// Traces lists what members that are gone may have left at each job.
+// Traces lists the nodes at each job that members that are gone may have left.
 func (c *Catalog) Traces() []member.Traced {
 	traced := make([]member.Traced, 0, len(c.jobs))
 	for _, j := range c.sorted.of(c.jobs) {
@@ -169,7 +169,7 @@ func (c *Catalog) Traces() []member.Traced {
 	return traced
 }
 
-// primed is what RegisterAll has read.
+// primed is the result of RegisterAll.
 type primed struct {
 	attempt int                 // the connection in which it was read
 	signals []zkconn.ReadResult // by their numbers; read before the rest
@@ -177,8 +177,8 @@ type primed struct {
 	views   []view // by index of names
 }
 
-// Joined takes in what RegisterAll has read in this connection, and has everything else read again:
-// what happened while not joined was not followed.
+// Joined takes in the result of RegisterAll in this connection, and has everything else read again:
+// changes while not joined were not followed.
 func (c *Catalog) Joined() {
 	c.nextList = 0
 	c.Agenda.WakeAll()
@@ -305,7 +305,7 @@ func (c *Catalog) RefreshJob(name string) {
 	}
 }
 
-// Refresh reads a job's records again and follows what they say.
+// Refresh reads a job's records again and applies them.
 func (c *Catalog) Refresh(j *Job) {
 	if !c.loop.Joined() || !c.Current(j) || !j.refreshing.Begin() {
 		return

@@ -192,7 +192,7 @@ func TestUnrunnableJob(t *testing.T) {
 	}
 }
 
-// A job that may not be read can run again as soon as it may, although its spec is what it was.
+// A job that may not be read can run again as soon as it may, although its spec has not changed.
 func TestJobThatMayNotBeReadForAWhile(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -330,7 +330,7 @@ func TestOneRegistrationIsUnderWay(t *testing.T) {
 	})
 }
 
-// A leaving instance does not register for what comes.
+// A leaving instance does not register for new jobs.
 func TestLeavingInstanceDoesNotRegister(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -358,8 +358,8 @@ func TestMissingNodesAreRepaired(t *testing.T) {
 	})
 }
 
-// Shards are slots when their nodes exist; those of another layout are stale, and the slots' end is
-// told before the job's change.
+// Shards are slots when their nodes exist. Shards of another layout are stale, and the slots' end
+// is told before the job's change.
 func TestShardsAreCreatedAndChange(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

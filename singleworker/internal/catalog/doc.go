@@ -2,8 +2,8 @@
 // which of them this instance can run.
 //
 // It follows the list of jobs, its registrations and the nodes of its shards by watches, and each
-// job's spec by signals; parses a spec once per version; registers this instance for what it can
-// run; and creates nodes that a job lacks. It tells what changed as notices.
+// job's spec by signals. It parses a spec once per version, registers this instance for the jobs
+// that it can run, and creates nodes that a job lacks. It tells changes as notices.
 //
 // # Who can run a job
 //
@@ -21,13 +21,13 @@
 //
 // # Jobs on every instance
 //
-// Such a job's slot at an instance is known to that instance alone. The instance creates it when
-// it can run the job, in a transaction that checks the spec; its ticks begin at the creation, by
+// Such a job's slot at an instance is known to that instance alone. The instance creates it when it
+// can run the job, in a transaction that checks the spec; its ticks begin at the creation, by
 // ZooKeeper's clock. The slot stays when the instance is gone, and a second incarnation takes it
 // over under rule (a). A tick that came before the instance became the owner, and more than a
 // second ago, is skipped as absent. One live instance looks, for each job, once in 60 sync periods
 // for slots of instances that do not live. A slot of which no node was written for a day, by
 // ZooKeeper's clock, is deleted at the versions that were read, unless an instance has joined
 // since. The kind of a job that exists never changes: a tick that one owner has claimed could not
-// be told from those of all. It counts in no share, nor in MaxSlots.
+// be told from a tick that every instance runs. It counts in no share, nor in MaxSlots.
 package catalog

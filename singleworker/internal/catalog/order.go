@@ -8,8 +8,8 @@ import (
 
 func byName(a, b *Job) int { return strings.Compare(a.Name, b.Name) }
 
-// inOrder is the jobs by name, so that what is done for all of them is always done in the same
-// order. It is made when it is asked for, and nil if the jobs have changed since.
+// inOrder is the jobs by name, so that work on all of them is always done in the same order. It is
+// made when it is asked for, and nil if the jobs have changed since.
 type inOrder []*Job
 
 // of returns the list of jobs, which does not change.

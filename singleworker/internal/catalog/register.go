@@ -62,8 +62,8 @@ func (c *Catalog) setEligible(j *Job, err error) {
 	j.problem = problem
 }
 
-// Report notes what came of reading nodes of a slot: err, or that the nodes at some paths can be
-// read. What cannot be read makes the job invalid; that is logged once.
+// Report notes the outcome of reading nodes of a slot: err, or that the nodes at some paths can be
+// read. A node that cannot be read makes the job invalid, which is logged once.
 func (c *Catalog) Report(slot string, err error, paths ...string) {
 	j := c.JobOf(slot)
 	if j == nil {
@@ -91,13 +91,13 @@ func logInvalid(log *slog.Logger, slot string, err *zkrec.UnreadableError) {
 		"path", err.Path, "err", err.Err)
 }
 
-// viewedAtOnce is how many jobs are read at the same time. What was read of one takes a kilobyte
-// until it is parsed.
+// viewedAtOnce is how many jobs are read at the same time. The results for one job take a kilobyte
+// until they are parsed.
 const viewedAtOnce = 1000
 
 // RegisterAll registers this instance for every job that it can run, beside the loop, in the
-// connection with that number: the others must know what a member can run before they see it. What
-// it reads on the way is what this room begins with.
+// connection with that number: the others must know the jobs that a member can run before they see
+// it. The jobs that it reads on the way are this room's first ones.
 func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	signals := c.loop.Conn.ReadMany(ctx, signalReads(c.loop.Tree))
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
@@ -166,7 +166,7 @@ func ableOf(who *member.Able, j *Job) []string {
 	return who.Among(handledBy(who, j), &j.Spec.Job)
 }
 
-// handledBy lists the members that have what the job calls.
+// handledBy lists the members that have the handlers of a job.
 func handledBy(who *member.Able, j *Job) (able []string) {
 	if j.Valid() {
 		able = publishing(who, j.Spec)
@@ -184,8 +184,8 @@ func handledBy(who *member.Able, j *Job) (able []string) {
 	return able
 }
 
-// AbleChanged follows which members can run what, and may. The registrations are read, and watched,
-// only while a live member does not publish its handlers.
+// AbleChanged follows which members can and may run which jobs. The registrations are read, and
+// watched, only while a live member does not publish its handlers.
 func (c *Catalog) AbleChanged() {
 	was := c.byRegister
 	c.byRegister = len(c.member.Able().Others) > 0

@@ -47,9 +47,9 @@ func nodesOf(tree zkrec.Tree, j *Job, slot string) []zkrec.Node {
 	}
 }
 
-// createMissing creates those of the nodes that do not exist, if the spec that asks for them still
-// is the job's. A job that was deleted and submitted again may have a spec of the same version, but
-// not the same czxid.
+// createMissing creates the nodes that do not exist, if the spec that asks for them still is the
+// job's. A job that was deleted and submitted again may have a spec of the same version, but not
+// the same czxid.
 func createMissing(
 	ctx context.Context, l *session.Loop, job string, version int32, czxid int64, nodes []zkrec.Node,
 ) error {

@@ -12,14 +12,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// shards is what the nodes of a sharded job say.
+// shards is the content of the nodes of a sharded job.
 type shards struct {
 	list     []string // the slots whose nodes exist; of a job that runs on every instance, this one's
 	complete zkrec.Complete
 }
 
-// division is what is known of the nodes of shards, or of this instance's slot, and the state of
-// creating them.
+// division is this instance's knowledge of the nodes of shards, or of its own slot, and the state
+// of creating them.
 type division struct {
 	shards
 
@@ -78,8 +78,8 @@ func ReadComplete(ctx context.Context, l *session.Loop, job string) (zkrec.Compl
 	return complete, stat.Version, session.ReadError(path, err)
 }
 
-// setSlots tells which slots the job has now: those of its active layout whose nodes exist. A spec
-// that cannot be read changes nothing about that.
+// setSlots tells which slots the job has now: the slots of its active layout whose nodes exist. A
+// spec that cannot be read changes nothing about that.
 func (c *Catalog) setSlots(j *Job, readable bool) {
 	layout := j.Spec.ActiveLayout()
 	if readable {
@@ -116,7 +116,7 @@ func (c *Catalog) tellSlots(j *Job) {
 	}
 }
 
-// without lists those of all that are not among some.
+// without lists the slots of all that are not among some.
 func without(all, some []string) (rest []string) {
 	among := make(map[string]bool, len(some))
 	for _, slot := range some {
@@ -130,8 +130,8 @@ func without(all, some []string) (rest []string) {
 	return rest
 }
 
-// withNodes lists those of the slots whose nodes exist, and has the others' created. That of an
-// instance of a job that runs on every one is its own business, and its ticks begin then.
+// withNodes lists the slots whose nodes exist, and has the others' created. If a job runs on every
+// instance, each creates its own slot, whose ticks begin then.
 func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	d := j.divide()
 	missing := without(slots, d.list)
@@ -156,8 +156,8 @@ func (c *Catalog) withNodes(j *Job, slots []string) []string {
 	return without(slots, missing)
 }
 
-// isFirst reports whether this instance is the first live one that can run the job: not all need do
-// what one can.
+// isFirst reports whether this instance is the first live one that can run the job: one is enough
+// to create the nodes.
 func isFirst(m *member.Member, j *Job) bool {
 	for _, sid := range j.able {
 		if sid == m.ID() || m.Lives(sid) {

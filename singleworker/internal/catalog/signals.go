@@ -31,7 +31,7 @@ func newSignals(c *Catalog) *Signals {
 	return s
 }
 
-// signalReads lists what is read of all signals, by their numbers.
+// signalReads lists the reads of all signals, by their numbers.
 func signalReads(tree zkrec.Tree) []zkconn.Read {
 	reads := make([]zkconn.Read, zkrec.Signals)
 	for n := range reads {

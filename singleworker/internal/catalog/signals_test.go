@@ -42,7 +42,7 @@ func scheduleOf(r *roomtest.Rooms, job string) (schedule string) {
 	return schedule
 }
 
-// change sets a job's schedule, and what tells of it to what is given.
+// change sets a job's schedule, and the data of its signal to each text of told.
 func change(g *roomtest.Group, job, schedule string, told ...string) {
 	g.T.Helper()
 	ops := []zkconn.Op{zkconn.SetOp(g.Tree.Job(job), zkrec.Spec{Job: jobs.Job{Schedule: schedule}, Since: 1}.Encode(), zkconn.AnyVersion)}
@@ -176,8 +176,8 @@ func TestSignalIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A signal that was deleted and made again counts from 0: its next version may not follow what was
-// known of the one before.
+// A signal that was deleted and made again counts from 0: its next version may not follow the last
+// known one of its predecessor.
 func TestAnotherSignalOfThePath(t *testing.T) {
 	t.Parallel()
 	names, _ := together(2)
@@ -239,7 +239,7 @@ func TestSignalsThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// What nobody tells of is seen in 60 sync periods.
+// A change that nobody tells of is seen in 60 sync periods.
 func TestChangeOfWhichNobodyTells(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -285,8 +285,8 @@ func TestChangeWhileDisconnected(t *testing.T) {
 	}
 }
 
-// What was read before this instance appeared is what it begins with, and what changes until then
-// is told.
+// An instance begins with the jobs that were read before it appeared, and is told of changes until
+// then.
 func TestChangeBeforeJoining(t *testing.T) {
 	t.Parallel()
 	names, other := together(2)

@@ -37,8 +37,8 @@ type stamp struct {
 	specAt, turnedAt int64 // when the spec and the switch were written, by ZooKeeper's time, in Unix milliseconds
 }
 
-// stampOf is that of a reading. A job that lacks its register node, which is to be created, has the
-// stamp of one that was just made.
+// stampOf is the stamp of a reading. A job that lacks its register node, which is to be created,
+// has the stamp of one that was just made.
 func stampOf(spec, register zkconn.ReadResult) stamp {
 	of := stamp{Created: spec.Stat.Czxid, Version: ticks.Version{Spec: spec.Stat.Version}, specAt: spec.Stat.Mtime.UnixMilli()}
 	if register.Err == nil {
@@ -61,8 +61,8 @@ func (j *Job) parsed() parsed {
 	return parsed{j.stamp, j.Spec, j.Ticks}
 }
 
-// dropPayload forgets what only runs and people need: others run the job, and it is read again when
-// this instance may.
+// dropPayload forgets the fields that only runs and people need: others run the job, and it is read
+// again when this instance may.
 func (j *Job) dropPayload() {
 	of := j.Spec.Job
 	if of.Args == nil && of.Payload == nil && of.Labels == nil && of.Description == "" {
@@ -81,8 +81,8 @@ func (j *Job) dropPayload() {
 // readsPerJob is how many reads readsOf lists, without the list of registrations.
 const readsPerJob = 3
 
-// readsOf lists what is read of a job: its spec and its switch, of whose changes a signal tells,
-// and this instance's registration. If list, all registrations are listed, and watched.
+// readsOf lists the reads of a job: its spec and its switch, of whose changes a signal tells, and
+// this instance's registration. If list, all registrations are listed, and watched.
 func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
 	reads := []zkconn.Read{{Path: tree.Job(name)}, {Path: tree.Register(name)}, {Path: tree.Registration(name, self)}}
 	if list {
@@ -91,7 +91,7 @@ func readsOf(tree zkrec.Tree, name, self string, list bool) []zkconn.Read {
 	return reads
 }
 
-// viewOf says what the results of readsOf mean.
+// viewOf interprets the results of readsOf.
 func viewOf(tree zkrec.Tree, name string, results []zkconn.ReadResult, known parsed) (v view) {
 	spec, register, own := results[0], results[1], results[2]
 	if v.err = spec.Err; v.err != nil {

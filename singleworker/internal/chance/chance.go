@@ -1,6 +1,6 @@
-// Package chance has what an instance leaves to chance: the random numbers by which it spreads what
-// it does over time and names what it makes, and the order of what happens at one moment. Both are
-// the machine's. A test in virtual time may draw them from a seed.
+// Package chance has the random choices of an instance: the numbers by which it spreads its work
+// over time and names new nodes, and the order of events at one moment. Both are the machine's. A
+// test in virtual time may draw them from a seed.
 package chance
 
 import (
@@ -55,8 +55,8 @@ func (s *Source) Jitter(purpose string) func(d time.Duration) time.Duration {
 	}
 }
 
-// Apart returns d, or a few microseconds more so that what is planned for one moment does not come
-// together in a test that decides on its order.
+// Apart returns d, or a few microseconds more so that events that are planned for one moment come
+// apart in a test that decides on their order.
 func (s *Source) Apart(purpose string, d time.Duration) time.Duration {
 	if s == nil {
 		return d
@@ -73,7 +73,7 @@ func (s *Source) ID(purpose string) string {
 }
 
 // Await is called by a loop that something has woken up, before it does anything. It returns at
-// once unless a test decides on the order of what happens.
+// once unless a test decides on the order of events.
 func (s *Source) Await(loop Loop) {
 	if s != nil {
 		s.Settle(loop)

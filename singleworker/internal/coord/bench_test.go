@@ -9,8 +9,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// BenchmarkIdle is what a sync costs at 10,000 jobs at which nothing is due: of an instance that
-// owns nearly all of them, and of one that owns one.
+// BenchmarkIdle measures a sync at 10,000 jobs at which nothing is due: of an instance that owns
+// nearly all of them, and of one that owns one.
 func BenchmarkIdle(b *testing.B) {
 	const idle = 10_000
 	for name, step := range map[string]func(owner, other *instance){

@@ -23,18 +23,19 @@ import (
 )
 
 // ErrNotHandedBack is returned by Run when the connection was lost while leaving for so long that
-// the session is over: the others take over what was owned.
+// the session is over: other instances take over the slots.
 var ErrNotHandedBack = errors.New("ZooKeeper was away; what was owned is taken over by others")
 
-// Runner runs what the instance owns, and is told what it notices of others' ticks.
+// Runner runs the slots that the instance owns, and hears of the ticks of others that the instance
+// sees.
 type Runner interface {
 	journal.Runner
 	keeper.Reporter
 	Observer
 }
 
-// Config is all that a Coordinator needs. Every field but Chance, and those of Member that say so,
-// must be set.
+// Config is all that a Coordinator needs. Every field but Chance, and the optional fields of
+// Member, must be set.
 type Config struct {
 	Conn       *zkconn.Conn // which Run opens, and closes
 	ServerType string
@@ -102,10 +103,10 @@ func New(cfg Config) *Coordinator {
 }
 
 // Run joins the group and keeps the instance in it. It returns nil once Leave was called and every
-// slot is handed back; the cause of ctx when that ends sooner (what was owned is then taken over
-// when the session ends, at once if the server could be told); or the reason why this instance
-// cannot be part of the group: member.ErrDuplicate, member.ErrMode, zkconn.ErrDenied, or a panic of
-// the coordinator.
+// slot is handed back; the cause of ctx when that ends sooner (others then take over its slots when
+// the session ends, at once if the server could be told); or the reason why this instance cannot be
+// part of the group: member.ErrDuplicate, member.ErrMode, zkconn.ErrDenied, or a panic of the
+// coordinator.
 func (c *Coordinator) Run(ctx context.Context) error { return c.loop.Run(ctx, handler{c}) }
 
 // Leave hands back every slot, each as soon as it is idle, and leaves. Run returns when that is
@@ -208,7 +209,7 @@ func (c *Coordinator) sync() {
 	c.health.latest.Synced = c.loop.Now()
 }
 
-// Settled publishes what the turn has changed, and takes the steps that end the loop.
+// Settled publishes the changes of the turn, and takes the steps that end the loop.
 func (h handler) Settled() (done bool, err error) {
 	// Only a drain waits for idleness, and to find it out costs a look at every slot of the group.
 	idle := h.owner.Draining() && h.journal.Idle() && h.owner.Idle()

@@ -8,9 +8,9 @@
 //	journal   keeps the tick records and requests of owned slots
 //	keeper    looks after ticks that other instances own
 //
-// A room knows those above it in this list and calls them; it never calls one below. What those
-// should hear of, it tells as a notice (session.Loop.Tell), which the switchboard passes on later
-// in the same turn; see handle. A watch event goes the same way; see route.
+// A room knows those above it in this list and calls them; it never calls one below. News for those
+// goes as a notice (session.Loop.Tell), which the switchboard passes on later in the same turn; see
+// handle. A watch event goes the same way; see route.
 //
 // # Order
 //
@@ -21,7 +21,7 @@
 // their run has ended and its result is written; then, when nothing is taken any more, the
 // registrations and the ephemeral node go, in one transaction, and the session is closed.
 //
-// # What the protocol costs
+// # Cost of the protocol
 //
 // Watches: one per slot for its owner record, one for each instance's record, two for the lists,
 // 65 for the signals, and one for the list of each job's shards. Nodes of many jobs are read, and

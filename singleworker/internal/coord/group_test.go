@@ -16,7 +16,7 @@ import (
 // group is coordinators on a server, in virtual time.
 type group struct {
 	*roomtest.Group
-	// configure, if set, changes what members are made of.
+	// configure, if set, changes the members' settings.
 	configure func(*Config)
 }
 
@@ -27,7 +27,7 @@ func inGroup(t *testing.T, test func(g *group)) {
 	roomtest.InGroup(t, func(g *roomtest.Group) { test(&group{Group: g}) })
 }
 
-// instance is a coordinator and what it tells.
+// instance is a coordinator with the calls that it made to its runner.
 type instance struct {
 	*Coordinator
 	*roomtest.Runner

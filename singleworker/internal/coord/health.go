@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// Observer is told of what concerns the instance as a whole, on the loop.
+// Observer is told of events that concern the instance as a whole, on the loop.
 type Observer interface {
 	// SessionChanged tells that the session is in another state, with the timeout that is granted.
 	SessionChanged(to session.State, timeout time.Duration)
@@ -25,13 +25,13 @@ type Observer interface {
 	ClockChanged(wrong bool, ahead offset.Interval)
 }
 
-// Never is when what did not happen was.
+// Never is the time of an event that has not happened.
 const Never time.Duration = -1
 
 // unknown is the health of an instance that has yet to connect.
 var unknown = Health{Session: session.Connecting, Since: Never, Synced: Never, Claimed: Never}
 
-// Health is what an instance knows of itself. Times are on Mono.
+// Health is the state of an instance in its own view. Times are on Mono.
 type Health struct {
 	Now     time.Duration // when Health was called
 	Turned  time.Duration // when the loop has turned last
@@ -50,7 +50,7 @@ type Health struct {
 // pulse is how often the loop turns at least, so that one that hangs is noticed.
 const pulse = 15 * time.Second
 
-// health is what Health needs. published is read by anybody, the rest belongs to the loop.
+// health is the state behind Health. published is read by anybody, the rest belongs to the loop.
 type health struct {
 	published atomic.Pointer[Health]
 	turned    atomic.Int64 // Mono, in nanoseconds

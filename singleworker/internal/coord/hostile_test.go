@@ -28,8 +28,8 @@ func countRequests(g *group, client string) *atomic.Int32 {
 	return &n
 }
 
-// An owner record that names what is no node names nobody: the job is taken over, and nobody asks
-// without a pause.
+// An owner record with an ID that is no node's name names nobody: the job is taken over, and nobody
+// asks without a pause.
 func TestOwnerRecordThatNamesAPath(t *testing.T) {
 	t.Parallel()
 	for _, sid := range []string{"../..", "/", ".", "ghost"} {

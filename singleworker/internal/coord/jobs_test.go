@@ -54,7 +54,7 @@ func TestJobThatIsReplacedByHand(t *testing.T) {
 	})
 }
 
-// What operators request while the session of the owner is over is known when it has joined again:
+// Requests of operators while the session of the owner is over are known when it has joined again:
 // no watch tells.
 func TestRequestDuringAnOutageIsFound(t *testing.T) {
 	inGroup(t, func(g *group) {

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Event passes on what happens to the session and to watched nodes.
+// Event passes on events of the session and of watched nodes.
 func (h handler) Event(ev zkconn.Event) {
 	h.member.Event(ev)
 	h.observeSession(ev)
@@ -87,7 +87,7 @@ func (c *Coordinator) route(path string, gone bool) {
 	}
 }
 
-// Handle passes on what a room told.
+// Handle passes on a room's notice.
 func (h handler) Handle(n session.Notice) {
 	switch n := n.(type) {
 	case member.Draining:

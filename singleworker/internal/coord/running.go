@@ -7,7 +7,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 )
 
-// What the program asks of an instance that runs. Everything here may be called by anybody.
+// Calls of the program to an instance that runs. Everything here may be called by anybody.
 
 // waiting is who waits for the instance to be part of the group. Each channel is closed when it is.
 type waiting struct {
@@ -55,7 +55,7 @@ func (c *Coordinator) Ready(ctx context.Context) error {
 // ready reports whether this instance is part of the group and has read its jobs.
 func (c *Coordinator) ready() bool { return c.loop.Joined() && c.catalog.Survey.Complete() }
 
-// Handle says that a handler was added to those of this instance; names are all of them. The group
+// Handle says that a handler was added to this instance. names are all its handlers. The group
 // hears of it soon, or when this instance joins next.
 func (c *Coordinator) Handle(added string, names []string) {
 	c.loop.Post(func() {

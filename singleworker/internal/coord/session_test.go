@@ -17,7 +17,7 @@ import (
 )
 
 // killed creates the nodes of an instance that was just killed, in a session longer than the
-// members'. A heal of its client has what it sent at last arrive.
+// members'. A heal of its client lets the requests arrive that it has sent.
 func (g *group) killed(sid string, record zkrec.Instance) *zkdev.Client {
 	g.T.Helper()
 	client := g.Server.Client("killed " + sid)
@@ -64,8 +64,8 @@ func declares(name string) func(*Config) {
 	}
 }
 
-// One that is refused leaves the jobs as they are: somebody may have canceled or changed what it
-// declares.
+// One that is refused leaves the jobs as they are: somebody may have canceled or changed the jobs
+// that it declares.
 func TestLiveInstanceWithTheSameIDIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "a-0", SessionTimeout: zkrec.Duration(roomtest.SessionTimeout)}
@@ -96,8 +96,8 @@ func TestUnreadableInstanceRecordIsRewritten(t *testing.T) {
 	})
 }
 
-// The server grants 10 s of the requested 10 minutes: what the instance does once per sync period
-// happens that often, and a stop while ZooKeeper is unreachable does not wait longer.
+// The server grants 10 s of the requested 10 minutes: the instance syncs that often, and a stop
+// while ZooKeeper is unreachable does not wait longer.
 func TestGrantedSessionBoundsTheSyncPeriod(t *testing.T) {
 	inGroup(t, func(g *group) {
 		const granted = 10 * time.Second
@@ -140,7 +140,7 @@ func TestDeadInstancesOfTheOtherModeAreWaitedFor(t *testing.T) {
 	})
 }
 
-// While it waits, it is not a member: the others would offer it what they own.
+// While it waits, it is not a member: the others would offer it their slots.
 func TestLiveInstanceOfTheOtherModeIsRespected(t *testing.T) {
 	inGroup(t, func(g *group) {
 		other := zkrec.Instance{Incarnation: "b-0", SessionTimeout: zkrec.Duration(roomtest.SessionTimeout), Mode: zkrec.ModeLatch}

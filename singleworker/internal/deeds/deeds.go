@@ -1,8 +1,8 @@
 // Package deeds keeps the log of who did what.
 //
 // The transaction that does something notes it, as a sequential node: who writes at the same time
-// is never refused because of the log, and what was not done is not in it. Each writer also removes
-// the oldest entries, now and then.
+// is never refused because of the log, and the log has no deed that was not done. Each writer also
+// removes the oldest entries, now and then.
 package deeds
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 // Write has send apply ops and, in the same transaction, notes the deed. Without a Kind there is
-// nothing to note. What the log refuses is not done, and the error says so. A connection that is to
-// create no nodes, with zkconn.ErrOpenACL, notes nothing: anybody could change that.
+// nothing to note. A deed that the log refuses is not done, and the error says so. A connection
+// that is to create no nodes, with zkconn.ErrOpenACL, notes nothing: anybody could change that.
 func Write(
 	ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree, d zkrec.Deed, ops []zkconn.Op,
 	send func(ops []zkconn.Op) ([]zkconn.Stat, error),
@@ -69,8 +69,8 @@ const (
 	maxPruned = 500
 )
 
-// prune removes the oldest deeds of each letter. What fails is left to the next one: another writer
-// may be doing the same, and the change that was noted has been made.
+// prune removes the oldest deeds of each letter. A failed removal is left to the next one: another
+// writer may be doing the same, and the change that was noted has been made.
 func prune(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) {
 	names, _, err := conn.Children(ctx, tree.Deeds())
 	if err != nil {

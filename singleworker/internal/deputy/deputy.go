@@ -217,8 +217,8 @@ func (d *Deputy) Look() {
 	}
 }
 
-// turn decides what to do with a slot of which a run may be overdue: it may not be up to this
-// instance to look.
+// turn decides about a slot of which a run may be overdue: it may not be up to this instance to
+// look.
 func (d *Deputy) turn(w *watched, now time.Time) *look {
 	job := d.jobOf(w.slot)
 	if job == nil || d.owner.Owned(w.slot) != nil {
@@ -244,8 +244,8 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 	return &look{w: w, job: job, version: job.Version, owner: owner}
 }
 
-// isSeen reports whether an instance is known to have claimed something since. So it lives, and
-// what it has not claimed is up to the first deputy.
+// isSeen reports whether an instance is known to have claimed something since. So it lives, and the
+// runs that it has not claimed are up to the first deputy.
 func (d *Deputy) isSeen(sid string, since time.Time) bool { return !d.claims[sid].Mtime.Before(since) }
 
 // queue is a heap of slots by time.

@@ -65,7 +65,7 @@ func TestLooksOncePerTick(t *testing.T) {
 	}
 }
 
-// What many slots cost: as few requests as there are 256 of them.
+// Looks at many slots cost few requests: one for each 256 of them.
 func TestLooksAtManySlotsInFewRequests(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -271,7 +271,7 @@ func TestSecondDeputyFollows(t *testing.T) {
 }
 
 // An instance that joins after a crash reads who was relieved, and does not count on the dead one
-// as the first deputy of what the next one loses.
+// as the first deputy of the slots that the next one loses.
 func TestNewcomerKnowsWhoWasRelieved(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -6,9 +6,9 @@
 // an order that differs from slot to slot, reads the slot's tick record a grace after each tick,
 // together with all others that are due at that moment. The next ones look a grace later each if
 // they have not seen the owner claim anything since the run was due: it may be dead, and the first
-// deputy with it. Otherwise they look seldom. What is found overdue is told to the ownership
-// protocol (lease.Overdue), which proves it and takes the slot; see rule (c) in package lease. What
-// becomes of the run is then decided as after any other takeover.
+// deputy with it. Otherwise they look seldom. A run that is found overdue is reported to the
+// ownership protocol (lease.Overdue), which proves it and takes the slot; see rule (c) in package
+// lease. The fate of the run is then decided as after any other takeover.
 //
 // # Overload
 //
@@ -20,7 +20,8 @@
 //   - It relieves nobody while one of its claims waits for longer than the least grace, or a run of
 //     a slot that it has owned for longer than the present one.
 //   - It waits again as long as it sees that the owner has claimed something since the run was due.
-//   - What it takes must be due by ZooKeeper's clock, and is read once more before.
+//   - A run whose slot it takes must be due by ZooKeeper's clock, and its record is read once more
+//     before.
 //
 // To take a slot from a late owner is not an error, only a waste.
 //

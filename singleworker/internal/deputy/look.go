@@ -72,7 +72,7 @@ func (d *Deputy) read(looks []*look) {
 	})
 }
 
-// maxInstances is of how many instances it is remembered what they have claimed.
+// maxInstances is how many instances' claims are remembered.
 const maxInstances = 1000
 
 // learn notes which instances have claimed something, and how late.

@@ -12,8 +12,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The jobs of a dead owner that nobody relieves are run late when its session is over. What a
-// deputy sees of that does not make it patient.
+// The jobs of a dead owner that nobody relieves are run late when its session is over. Their late
+// claims do not make a deputy patient.
 func TestClaimsAfterASessionMakeNobodyPatient(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

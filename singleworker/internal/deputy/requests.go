@@ -12,7 +12,7 @@ import (
 )
 
 // An operator's request comes at no known time, so who asks tells the first deputy of a slot as
-// well as its owner. Who has become the first deputy reads what was asked before.
+// well as its owner. An instance that becomes the first deputy reads earlier requests.
 
 // requests are those for owners that this instance has read as a deputy.
 type requests struct {
@@ -81,8 +81,8 @@ func (d *Deputy) readManual(slot string) {
 	})
 }
 
-// readsOfManual lists what is read to learn which of the known requests still wait: nobody tells
-// when they are done.
+// readsOfManual lists the reads that show which of the known requests still wait: nobody tells when
+// they are done.
 func (l *look) readsOfManual(d *Deputy) (reads []zkconn.Read) {
 	for _, r := range l.w.manual {
 		reads = append(reads, zkconn.Read{Path: d.loop.Tree.Request(l.w.slot, r.ID)})
@@ -90,7 +90,7 @@ func (l *look) readsOfManual(d *Deputy) (reads []zkconn.Read) {
 	return reads
 }
 
-// takeManual takes in what was read of them.
+// takeManual applies the results of readsOfManual.
 func (l *look) takeManual(known []ticks.Request, results []zkconn.ReadResult) {
 	for i, r := range known {
 		switch err := results[i].Err; {

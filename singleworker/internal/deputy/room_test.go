@@ -24,7 +24,7 @@ const grace = 250 * time.Millisecond
 // never is how late a run is claimed that is not claimed.
 const never = 1000 * time.Hour
 
-// instance has the rooms up to the deputy. It claims the runs of what it owns, each so late as the
+// instance has the rooms up to the deputy. It claims the runs of its slots, each so late as the
 // test wants, and writes their results at once.
 type instance struct {
 	*roomtest.Rooms
@@ -86,7 +86,7 @@ func newInstance(g *roomtest.Group, name string, late func(slot string) time.Dur
 	return i
 }
 
-// claim claims what is due.
+// claim claims the runs that are due.
 func (i *instance) claim() {
 	for _, slot := range i.Slots() {
 		i.Lock()
@@ -161,7 +161,7 @@ type taken struct {
 	at             time.Duration // after midnight
 }
 
-// takes follows what the server's log says of takes since zxid.
+// takes lists the takes since zxid in the server's log.
 func takes(g *roomtest.Group, zxid int64) (found []taken) {
 	type deletion struct {
 		zxid int64

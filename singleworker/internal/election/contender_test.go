@@ -140,7 +140,7 @@ func TestNotLeaderWhileDisconnected(t *testing.T) {
 }
 
 // A connection that answers reads but does not confirm the lease does not keep it alive: neither if
-// the server refuses, nor if it says what leaves the outcome open.
+// the server refuses, nor if its answer leaves the outcome open.
 func TestLeaseEndsWithoutProof(t *testing.T) {
 	t.Parallel()
 	const throttled zkdev.Code = -127
@@ -176,7 +176,7 @@ func TestLeaseEndsWithoutProof(t *testing.T) {
 }
 
 // A reply that arrives after the lease has ended, as in a suspended process, starts no term: it
-// proves only what was true when it was sent.
+// proves only the state at the time at which it was sent.
 func TestLateReplyProvesNothing(t *testing.T) {
 	scenario(t, func(w *world) {
 		t := w.t
@@ -291,7 +291,7 @@ func TestWaitersNodeDeletedManually(t *testing.T) {
 	})
 }
 
-// CURATOR-724, and what happens to container nodes.
+// CURATOR-724, and the deletion of container nodes.
 func TestPathIsGone(t *testing.T) {
 	scenario(t, func(w *world) {
 		t := w.t

@@ -20,7 +20,7 @@
 // # Guarantees
 //
 //   - At most one leader: [Contender.Held] is true for one contender at a time. The next section
-//     says what that rests on and what can break it.
+//     gives the reasons for that, and the faults that can break it.
 //   - First come, first served: contenders lead in the order in which their nodes were created.
 //   - A contender keeps its place, and starts no other term, until [Config.Serve] has returned: the
 //     terms of one contender do not overlap.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckPath refuses what cannot be, or should not be, the parent of the contenders' nodes.
+// CheckPath refuses a path that cannot be, or should not be, the parent of the contenders' nodes.
 func CheckPath(path string) error {
 	if !strings.HasPrefix(path, "/") || path == "/" {
 		return errors.New(`want an absolute path below the root, such as "/billing/leader"`)

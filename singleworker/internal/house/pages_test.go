@@ -156,7 +156,7 @@ func code(text string) []string {
 	return lines
 }
 
-// commands lists the calls of a program in a line of code, as words; what is quoted is one.
+// commands lists the calls of a program in a line of code, as words. A quoted text is one word.
 func commands(program, line string) [][]string {
 	words := strings.Fields(quotation.ReplaceAllString(line, "X"))
 	var calls [][]string

@@ -13,8 +13,8 @@ import (
 )
 
 // rooms are the parts of the coordinator, from the bottom up: each may import, and so call, those
-// before it. Go has no import cycles; what could still call back up is a func or an interface that
-// a room keeps, so neither is allowed but for those listed in mayKeep.
+// before it. Go has no import cycles. Only a func or an interface that a room keeps could still
+// call back up, so neither is allowed but for those listed in mayKeep.
 var rooms = []string{"session", "member", "catalog", "owner", "journal", "keeper", "coord"}
 
 // mayKeep lists the fields through which a room may call code that it does not know.
@@ -112,8 +112,8 @@ func callable(files []*ast.File) []string {
 	return names
 }
 
-// keptCalls lists what of a file keeps code of others: fields of structs, embedded ones and nested
-// ones too, and variables of the package.
+// keptCalls lists the declarations of a file that keep code of others: fields of structs, embedded
+// ones and nested ones too, and variables of the package.
 func keptCalls(room string, file *ast.File, callable []string) (kept []string) {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)

@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 )
 
-// nodes are those of slots that are owned, or of which something is to be written yet.
+// nodes are the nodes of slots that are owned, or that have writes in their queue.
 type nodes struct {
 	bySlot  map[string]*node
 	waiting map[string]*node // those with something to be written, or to be read
@@ -22,7 +22,7 @@ func newNodes(log *slog.Logger) nodes {
 	return nodes{bySlot: make(map[string]*node), waiting: make(map[string]*node), agenda: agenda.New(log, bySlot)}
 }
 
-// of returns those of a slot.
+// of returns the nodes of a slot.
 func (ns *nodes) of(slot string) *node {
 	n := ns.bySlot[slot]
 	if n == nil {
@@ -33,7 +33,7 @@ func (ns *nodes) of(slot string) *node {
 	return n
 }
 
-// drop forgets those of a slot.
+// drop forgets the nodes of a slot.
 func (ns *nodes) drop(n *node) {
 	delete(ns.bySlot, n.slot)
 	ns.agenda.Remove(n)
@@ -49,7 +49,7 @@ func (ns *nodes) queued(n *node) {
 	ns.agenda.Wake(n)
 }
 
-// owned is what is known of a slot that this instance owns, or nil.
+// owned is the state of a slot that this instance owns, or nil.
 func (ns *nodes) owned(slot string) *owned {
 	if n := ns.bySlot[slot]; n != nil {
 		return n.own

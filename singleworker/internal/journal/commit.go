@@ -23,7 +23,7 @@ type change struct {
 	removeAt  int // deletes a request
 }
 
-// beside is how many operations a transaction rarely exceeds, beside those of its guard.
+// beside is how many operations a transaction rarely exceeds, not counting its guard.
 const beside = 3
 
 func (ch *change) add(op zkconn.Op) int {
@@ -38,7 +38,7 @@ func (ch *change) tick(j *Journal, n *node, record *zkrec.Tick, mark zkrec.Mark)
 	ch.recordAt = ch.add(zkconn.SetOp(j.loop.Tree.Tick(n.slot), record.Encode(), n.version))
 }
 
-// log sets the tick node, and writes the pages that have changed in what ch has as the history.
+// log sets the tick node, and writes the pages of ch's history that have changed.
 func (ch *change) log(j *Journal, n *node, record *zkrec.Tick) {
 	ch.tick(j, n, record, ch.history.Mark())
 	ch.pagesAt = len(ch.ops)
@@ -52,7 +52,8 @@ func (ch *change) log(j *Journal, n *node, record *zkrec.Tick) {
 	}
 }
 
-// prepare builds the transaction of w. It is nil if w amends what the history no longer has.
+// prepare builds the transaction of w. It is nil if w amends an entry that the history no longer
+// has.
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
 	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, pagesAt: -1, removeAt: -1}
@@ -71,7 +72,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	}
 	plan := w.commit.Plan
 	if w.commit.Opens() && plan.Record.Manual != "" {
-		// What is known of requests may be old: one that was canceled no longer exists.
+		// The list of requests may be old: one that was canceled no longer exists.
 		ch.requestAt = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
 	}
 	record := plan.Record // not a part of the commit, which would be kept with it
@@ -87,7 +88,7 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	return ch
 }
 
-// send writes w, together with what else is written in this turn.
+// send writes w, together with the other writes of this turn.
 func (j *Journal) send(n *node, w *write, guard owner.Guard) {
 	ch := j.prepare(n, w, guard)
 	if ch == nil {

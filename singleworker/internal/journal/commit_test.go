@@ -209,9 +209,9 @@ func TestResultAfterTheSessionHasExpired(t *testing.T) {
 }
 
 // Another instance has taken the job over and recorded the run as lost: the result conflicts, and
-// amends the history as long as the run is in it. What was known of the records under one ownership
-// is read again under the next: another owner may have changed them, although a run of ours is
-// still open.
+// amends the history as long as the run is in it. Records that were read under one ownership are
+// read again under the next: another owner may have changed them, although a run of ours is still
+// open.
 func TestRecordsAreReadAgainUnderTheNextOwnership(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// gate is what is known of a first shard. It is of a job that exists: that the record was deleted
-// is reported before anything of another job of that name.
+// gate is the state of a first shard. It is of a job that exists: that the record was deleted is
+// reported before anything of another job of that name.
 type gate struct {
 	known   *ticks.Gate // nil: nothing is, and the shards wait
 	before  *ticks.Gate // what was known before the change that is being read; nil if nothing was, in this connection
@@ -38,7 +38,7 @@ func (gs *Gates) Changed(first string) {
 	gs.read(first, g)
 }
 
-// of is what is known of the shard that slot waits for, if it does. It begins to follow that.
+// of is the gate of the first shard that slot waits for, if it does. It begins to follow that.
 func (gs *Gates) of(job *catalog.Job, slot string) *ticks.Gate {
 	first, waits := job.WaitsFor(slot)
 	if !waits {
@@ -106,7 +106,7 @@ func (gs *Gates) forget() {
 	}
 }
 
-// retry reads what could not be read.
+// retry reads again the first shards that could not be read.
 func (gs *Gates) retry() {
 	for _, first := range slices.Sorted(maps.Keys(gs.byFirst)) {
 		if g := gs.byFirst[first]; g.known == nil && !g.reading.Running() {

@@ -40,14 +40,14 @@ type Ownership struct {
 	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
 }
 
-// Runner runs what this instance owns. Its methods are called on the loop, in the order of the
-// events, and must not block.
+// Runner runs the slots that this instance owns. Its methods are called on the loop, in the order
+// of the events, and must not block.
 type Runner interface {
 	// Own: the slot is owned, or its job's spec has changed while it is.
 	Own(o Ownership)
-	// Requested: what operators request has changed since Own.
+	// Requested: operators' requests have changed since Own.
 	Requested(slot string, requests []ticks.Request)
-	// Begun: what is known of the first shard, for which the slot waits, has changed since Own.
+	// Begun: g, the gate of the first shard for which the slot waits, has changed since Own.
 	Begun(slot string, g *ticks.Gate)
 	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
 	// ended if it is no longer owned.
@@ -80,7 +80,7 @@ type Journal struct {
 	Agenda *agenda.Agenda[*node]
 }
 
-// owned is what is known of a slot that this instance owns.
+// owned is the state of a slot that this instance owns.
 type owned struct {
 	*owner.Ownership
 
@@ -149,15 +149,15 @@ func (j *Journal) Lost(slot string, cause error) {
 	j.runner.Disown(slot, cause)
 	if n := j.nodes.bySlot[slot]; n != nil {
 		n.own = nil
-		// The nodes are others' to change from now on; or they are those of a job that was submitted
-		// again, whose versions may happen to be the same.
+		// The nodes are others' to change from now on, or belong to a job that was submitted again, whose
+		// versions may happen to be the same.
 		n.known = false
 		j.advance(n) // its claims are refused now
 	}
 }
 
-// Joined reads again what was not followed while this instance was not joined: the job may have
-// been deleted and submitted again.
+// Joined reads again the nodes that were not followed while this instance was not joined: the job
+// may have been deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
 	j.Signal.Joined(nil) // which has the requests read again
@@ -169,7 +169,7 @@ func (j *Journal) Joined() {
 	}
 }
 
-// Sync reads what is due to be read although no watch tells.
+// Sync reads the nodes that are due to be read although no watch has fired.
 func (j *Journal) Sync() {
 	now, clock, nodes := j.loop.Now(), j.member.Clock, &j.nodes
 	if leaps := clock.Leaps(); leaps != nodes.leaps {
@@ -193,15 +193,15 @@ func (j *Journal) Sync() {
 	j.Gates.retry()
 }
 
-// AdvanceAll continues with what waits to be written; without a session it only refuses commits
-// whose lease has lapsed.
+// AdvanceAll continues with the waiting writes. Without a session it only refuses commits whose
+// lease has lapsed.
 func (j *Journal) AdvanceAll() {
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes.waiting)) {
 		j.Advance(slot)
 	}
 }
 
-// Advance continues with what waits to be written of a slot.
+// Advance continues with the waiting writes of a slot.
 func (j *Journal) Advance(slot string) {
 	if n := j.nodes.bySlot[slot]; n != nil {
 		j.advance(n)

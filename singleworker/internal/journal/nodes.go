@@ -63,7 +63,7 @@ type write struct {
 
 var noCommit = new(ticks.Commit)
 
-// answer is told what became of a write, on the loop, or by anybody when that has ended.
+// answer is told the outcome of a write, on the loop, or by anybody when that has ended.
 type answer = func(current *zkrec.Tick, err error)
 
 type writeKind int
@@ -78,7 +78,7 @@ const (
 // isClaim reports whether w may be written by the slot's owner alone.
 func (w *write) isClaim() bool { return w.kind == commit && w.commit.Token != 0 }
 
-// needsHistory reports whether w is based on what the history is, or asks for it.
+// needsHistory reports whether w is based on the history, or asks for it.
 func (w *write) needsHistory() bool {
 	return w.kind == amend || w.kind == recall || len(w.commit.Plan.Entries) > 0
 }
@@ -140,9 +140,8 @@ func (j *Journal) Commit(all []*ticks.Commit, done func(i int, current *zkrec.Ti
 	})
 }
 
-// Amend replaces what the history says of a run that was given up before its result came.
-// The error is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like
-// Commit.
+// Amend replaces the history's entry of a run that was given up before its result came. The error
+// is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like Commit.
 func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {
 	w := &write{kind: amend, commit: noCommit, amend: &e, done: func(_ *zkrec.Tick, err error) { done(err) }}
 	w.post(j, slot)
@@ -167,7 +166,7 @@ func (w *write) post(j *Journal, slot string) {
 	j.loop.PostOr(func() { j.enqueue(slot, w) }, func() { w.done(nil, session.ErrEnded) })
 }
 
-// Ended answers what the end of the loop has left.
+// Ended answers the writes that the end of the loop has left.
 func (j *Journal) Ended() {
 	for _, n := range j.nodes.bySlot {
 		queue := n.queue
@@ -248,7 +247,7 @@ func (j *Journal) advance(n *node) {
 	}
 }
 
-// guard is what w checks of the slot's ownership, or why it cannot be written any more. A result
+// guard is the checks of the slot's ownership in w, or why it cannot be written any more. A result
 // needs none; but while its run's ownership is believed to last, the guard tells the run's job from
 // one that was submitted again. After that, the Late node does.
 func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
@@ -336,7 +335,7 @@ func (f fetching) readPages(s Stored, first zkconn.ReadResult) {
 	})
 }
 
-// done takes in what the nodes held, or why they were not read.
+// done takes in the records, or why they were not read.
 func (f fetching) done(s Stored, err error) {
 	n := f.n
 	n.busy = false

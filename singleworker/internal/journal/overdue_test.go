@@ -43,8 +43,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// A record that cannot be read says nothing of what was claimed: it makes nobody late, and ends no
-// instance.
+// A record that cannot be read shows no claims: it makes nobody late, and ends no instance.
 func TestLateWithoutARecord(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -72,8 +71,7 @@ func TestLateWithoutARecord(t *testing.T) {
 	})
 }
 
-// What a claim tells of lateness is that of the group's work: not that of an owner before, nor what
-// was held up by another run.
+// A claim tells how late the group is, without the delay of an earlier owner or of another run.
 func TestClaimedTellsHowLate(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -22,7 +22,7 @@ const absent = -1
 // Record is the tick record.
 func (s Stored) Record() zkrec.Tick { return *s.record }
 
-// Version is that of the tick node.
+// Version is the tick node's version.
 func (s Stored) Version() int32 { return s.version }
 
 // History is at least as recent as the record.

@@ -273,7 +273,7 @@ func TestEmptiedRecordFindsItsHistory(t *testing.T) {
 	})
 }
 
-// A page that may not be read keeps what it has: nothing is added to the others until it can be
+// A page that may not be read keeps its content: nothing is added to the others until it can be
 // read.
 func TestPageThatMayNotBeRead(t *testing.T) {
 	t.Parallel()

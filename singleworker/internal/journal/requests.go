@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// requests is what operators request of a slot's owner.
+// requests is operators' requests of a slot's owner.
 type requests struct {
 	known   bool
 	list    []ticks.Request // in the order in which they were made; one that cannot be read has no Kind
@@ -65,7 +65,7 @@ func (s *Signal) told(about string) {
 	s.journal.loop.Tell(Asked{slots})
 }
 
-// ReadRequests finds out what operators request of an owned slot.
+// ReadRequests reads operators' requests of an owned slot.
 func (j *Journal) ReadRequests(slot string) {
 	own := j.nodes.owned(slot)
 	if own == nil || !j.loop.Joined() || !own.requests.reading.Begin() {
@@ -82,7 +82,7 @@ func (j *Journal) ReadRequests(slot string) {
 	})
 }
 
-// requestsReading is one reading of what operators request of a slot.
+// requestsReading is one reading of operators' requests of a slot.
 type requestsReading struct {
 	*Journal
 
@@ -90,7 +90,7 @@ type requestsReading struct {
 	own  *owned
 }
 
-// listed reads those of the oldest requests that are not known yet: a request never changes.
+// listed reads the oldest requests, except those that are known: a request never changes.
 func (r requestsReading) listed(ids []string) {
 	slices.Sort(ids) // they begin with the time
 	known := make(map[string]ticks.Request, len(r.own.requests.list))
@@ -150,7 +150,7 @@ func (r requestsReading) warnIfCrowded(waiting int) {
 	r.own.requests.crowded = crowded
 }
 
-// done takes in what was read.
+// done takes in the list of requests, or why it was not read.
 func (r requestsReading) done(list []ticks.Request, err error) {
 	again := r.own.requests.reading.End()
 	if r.nodes.owned(r.slot) != r.own {

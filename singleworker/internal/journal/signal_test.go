@@ -17,7 +17,7 @@ func listings(g *roomtest.Group, client string) func() map[string]int {
 	return g.Reads(client, zkdev.OpGetChildren, g.Tree.Requests)
 }
 
-// ask makes a request for a job, and sets the signal of an instance to what is given.
+// ask makes a request for a job, and sets the signal of an instance to each text of told.
 func ask(g *roomtest.Group, job, id string, told ...string) {
 	g.T.Helper()
 	ops := []zkconn.Op{zkconn.CreateOp(g.Tree.Request(job, id), zkrec.Request{Kind: zkrec.RequestStop, RunID: "r"}.Encode())}
@@ -28,8 +28,8 @@ func ask(g *roomtest.Group, job, id string, told ...string) {
 	roomtest.Pass(time.Millisecond)
 }
 
-// The requests of the slots that a signal names are read, and those of all owned slots if it may
-// have told of others.
+// The requests of the slots that a signal names are read, and the requests of all owned slots if it
+// may have told of others.
 func TestWhatTheSignalOfRequestsTells(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -60,8 +60,8 @@ func TestWhatTheSignalOfRequestsTells(t *testing.T) {
 	}
 }
 
-// The signal of requests goes with the session, and may be deleted: it is made again, and what was
-// asked meanwhile is read.
+// The signal of requests goes with the session, and may be deleted: it is made again, and requests
+// that were made meanwhile are read.
 func TestSignalOfRequestsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -81,7 +81,7 @@ func TestSignalOfRequestsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// What somebody asks who tells nobody is seen within 60 sync periods.
+// A request of somebody who tells nobody is seen within 60 sync periods.
 func TestRequestOfWhichNobodyTells(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

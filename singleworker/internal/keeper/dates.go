@@ -13,9 +13,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What is written while ZooKeeper's clock is ahead takes effect when that time has come. Until then
-// nothing of it is due, so nothing runs, and no tick is overdue. The watchers of a job notice that,
-// and write that it was written now.
+// A spec or a switch that is written while ZooKeeper's clock is ahead takes effect when that time
+// has come. Until then nothing of it is due, so nothing runs, and no tick is overdue. The watchers
+// of a job notice that, and write that it was written now.
 
 // isDatedAhead reports whether the spec of a job, or its switch, may have a time that a wrong clock
 // has given.
@@ -49,7 +49,7 @@ func (o *Overdue) date(job *catalog.Job, known *watch) {
 	})
 }
 
-// redate writes what date corrects, unless the job has changed.
+// redate writes the corrections for date, unless the job has changed.
 func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version, now, latest time.Time) (changed bool, err error) {
 	path, register := o.loop.Tree.Job(name), o.loop.Tree.Register(name)
 	read := o.loop.Conn.ReadMany(ctx, []zkconn.Read{{Path: path}, {Path: register}})
@@ -65,7 +65,7 @@ func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version
 		return false, err
 	}
 	var ops []zkconn.Op
-	// What was corrected may be dated ahead as well, and leaves no time out.
+	// A corrected record may be dated ahead as well, and leaves no time out.
 	if corrected, ahead := redated(spec, read[0].Stat.Mtime, now, latest); ahead && !bytes.Equal(corrected.Encode(), spec.Encode()) {
 		ops = append(ops, zkconn.SetOp(path, corrected.Encode(), version.Spec))
 	}
@@ -79,9 +79,9 @@ func (o *Overdue) redate(ctx context.Context, name string, version ticks.Version
 	return true, err
 }
 
-// redated returns a spec with those of its times that are after the latest one that a right clock
-// can have given as if it had been written now, and whether there are any. What it leaves out is
-// when it was written.
+// redated returns a spec whose times after latest, the last that a right clock can have given, are
+// as if it had been written now, and whether there are any. A time that it leaves out is the time
+// at which it was written.
 func redated(spec zkrec.Spec, written, now, latest time.Time) (corrected zkrec.Spec, ahead bool) {
 	if ahead = written.After(latest); !ahead {
 		spec = spec.WrittenAt(written)

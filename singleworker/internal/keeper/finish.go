@@ -20,9 +20,9 @@ func once(job *catalog.Job) bool { return job.Valid() && !job.Done() && job.Tick
 // finish marks a job as done whose only tick is accounted for in all slots, and of which no run is
 // open or asked for. Its owners release it then.
 //
-// A request for a manual run changes the version of its parent and checks that of the spec. So one
-// that comes first refuses this transaction, and one that comes after it opens the job again, by
-// its switch.
+// A request for a manual run changes the version of its parent and checks the version of the spec.
+// So one that comes first refuses this transaction, and one that comes after it opens the job
+// again, by its switch.
 func (k *Keeper) finish(j *kept, d *duty) {
 	for _, kept := range d.slots {
 		if !ticks.Settled(*j.Ticks, kept.Record()) {

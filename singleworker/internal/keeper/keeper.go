@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Reporter is told what an instance notices of other instances' ticks. Its methods are called on
-// the loop and must not block.
+// Reporter hears of other instances' ticks that an instance sees. Its methods are called on the
+// loop and must not block.
 type Reporter interface {
 	// Overdue: a tick of a slot of a job with that spec, of any owner, was not accounted for in
 	// time. One instance of the group reports it, once.
@@ -47,8 +47,7 @@ type kept struct {
 	retireNotBefore time.Duration // Mono: when a deletion that failed is tried again
 }
 
-// duty is what the keeper of a job knows. It is based on one ownership, and one version of the
-// spec.
+// duty is the state of a job's keeper. It is based on one ownership, and one version of the spec.
 type duty struct {
 	token    int64         // of the ownership of the first slot
 	of       ticks.Version // the job's, on which it is based
@@ -63,9 +62,8 @@ type duty struct {
 	plain     map[string]bool // which nodes exist of the job as an unsharded one
 }
 
-// completing is what is being written of complete ticks. It outlives a duty: when an answer was
-// lost, the record tells whether it was written, if the first slot still is ours: nobody else
-// writes it.
+// completing is the state of writing complete ticks. It outlives a duty: when an answer was lost,
+// the record tells whether it was written, if the first slot still is ours: nobody else writes it.
 type completing struct {
 	done    []ticks.Completion // not reported yet
 	token   int64
@@ -212,7 +210,7 @@ func (k *Keeper) readSlot(j *kept, d *duty, kept *keptSlot) {
 	})
 }
 
-// root is one reading of what is known of a job as a whole.
+// root is one reading of the nodes that concern a job as a whole.
 type root struct {
 	complete zkrec.Complete
 	version  int32

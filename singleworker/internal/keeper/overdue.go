@@ -37,7 +37,7 @@ type watch struct {
 	since   time.Duration // Mono: since when it is, or is not
 	dated   bool          // the times of the spec were corrected, or need not be
 	slots   []*watched    // by shard; of one layout, for a change makes another watch
-	// parts are those of a job that runs on every instance: of the instances that take jobs.
+	// parts are the slots of a job that runs on every instance, one for each instance that takes jobs.
 	parts map[string]*watched
 }
 
@@ -47,7 +47,7 @@ type watched struct {
 	busy   bool      // it is being looked at, or an alarm is being raised
 	raised int64     // the tick that was reported
 	lost   *lost     // of a job that always runs; nil unless no owner runs its open run
-	// trying is what this instance tries to write; no other try has the same time.
+	// trying is the alarm that this instance tries to write; no other try has the same time.
 	trying *zkrec.Alarm
 }
 
@@ -119,8 +119,8 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	}
 }
 
-// parts lists the slots, of a job that runs on every instance, of those that take jobs now. What
-// was known of others is forgotten: when they are back, what came meanwhile is not theirs.
+// parts lists the slots, of a job that runs on every instance, of those that take jobs now. State
+// of others is forgotten: when they are back, ticks that came meanwhile are not theirs.
 func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []string) {
 	first := now.Add(job.Spec.Job.WithDefaults().AlarmAfter) // those that were away account for that first
 	parts := make(map[string]*watched, len(known.parts))
@@ -138,7 +138,7 @@ func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []
 	return slots
 }
 
-// slot returns what is known of a slot: nothing at first.
+// slot returns the state of a slot, which is empty at first.
 func (w *watch) slot(slot string) *watched {
 	if _, _, part := zkrec.SplitInstance(slot); part {
 		return w.parts[slot]
@@ -304,7 +304,7 @@ func (w *watched) abandoned(record zkrec.Tick, running bool, overdue, now time.T
 // idleLook is how often a slot is looked at that has no tick left.
 const idleLook = time.Hour
 
-// raise reports an overdue tick, unless another instance has, or what was judged is not as it was:
+// raise reports an overdue tick, unless another instance has, or the judged records have changed:
 // then the next sync looks again.
 func (l look) raise(tick time.Time) {
 	w := l.of
@@ -331,7 +331,7 @@ func (l look) raise(tick time.Time) {
 }
 
 // writeAlarm writes an alarm unless that tick's, or a later one's, has been written, and reports
-// whether alarm is what stands there: an earlier try whose answer was lost may have written it.
+// whether alarm is the one on record: an earlier try whose answer was lost may have written it.
 func (l look) writeAlarm(ctx context.Context, alarm zkrec.Alarm) (first bool, err error) {
 	path := l.loop.Tree.Alarm(l.slot)
 	data, stat, err := l.loop.Conn.Get(ctx, path)

@@ -171,7 +171,7 @@ func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-// What was judged has changed when the alarm is written: the tick is accounted for, or excused.
+// The judged records have changed when the alarm is written: the tick is accounted for, or excused.
 func TestAlarmOfWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?"}, Since: roomtest.Midnight.UnixMilli()}
@@ -439,7 +439,7 @@ func TestRunOfAFormerOwnershipIsOverdue(t *testing.T) {
 	})
 }
 
-// A changed spec makes the instance check again, and forget what it has reported.
+// A changed spec makes the instance check again, and forget its reports.
 func TestAlarmIsNotRaisedAgainByAChange(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// keepParts is how long what an instance has left of a job that runs on every instance is kept
+// keepParts is how long the records of an instance, at a job that runs on every instance, are kept
 // after its last sign: for people to read, and for the instance if it comes back.
 const keepParts = job.DefaultKeepDone
 
@@ -42,7 +42,7 @@ func NewParts(loop *session.Loop, m *member.Member, c *catalog.Catalog) *Parts {
 // Changed forgets a job that was changed, or is gone.
 func (p *Parts) Changed(job *catalog.Job) { delete(p.jobs, job) }
 
-// Sync removes what is to be removed.
+// Sync removes the records that are due to be removed.
 func (p *Parts) Sync() { p.catalog.Agenda.Due(p.look) }
 
 func (p *Parts) look(job *catalog.Job) {

@@ -40,7 +40,7 @@ func NewRemoval(loop *session.Loop, m *member.Member, c *catalog.Catalog) *Remov
 // Changed forgets a job that was changed, or is gone.
 func (r *Removal) Changed(job *catalog.Job) { delete(r.jobs, job) }
 
-// Sync removes what is to be removed.
+// Sync removes the jobs that are due to be removed.
 func (r *Removal) Sync() { r.catalog.Agenda.Due(r.look) }
 
 func (r *Removal) look(job *catalog.Job) {

@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// startRemover starts an instance that owns nothing, and removes what is done, and what others have
-// left.
+// startRemover starts an instance that owns nothing, and removes done jobs, and records that others
+// have left.
 func startRemover(g *roomtest.Group) {
 	g.T.Helper()
 	r := g.NewCatalog(member.Config{ID: "a"})
@@ -82,7 +82,7 @@ func TestDoneJobOfWhichARunIsAskedFor(t *testing.T) {
 	})
 }
 
-// An instance that comes back while what it has left is being removed finds it.
+// An instance that comes back while its records are being removed finds them.
 func TestPartsOfAnInstanceThatIsBack(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -80,8 +80,8 @@ func TestCompleteTicksAreRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// What the keeper reads during a write may be outdated when it is processed after it: the ticks
-// would be written, and perhaps reported, again.
+// A reading that the keeper makes during a write may be outdated when it is processed after it: the
+// ticks would be written, and perhaps reported, again.
 func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -110,7 +110,8 @@ func TestCompleteTicksAreNotReadWhileTheyAreWritten(t *testing.T) {
 	})
 }
 
-// The next keeper of the shards reports what the previous one has not reported, and nothing twice.
+// The next keeper of the shards reports the ticks that the previous one has not reported, and
+// nothing twice.
 func TestKeeperOfShardsChanges(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -165,7 +166,7 @@ func TestLateReportOfCompleteTicksIsRefused(t *testing.T) {
 	})
 }
 
-// A layout that is written late does not undo what an operator has changed since.
+// A layout that is written late does not undo an operator's later change.
 func TestLateLayoutIsRefused(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -27,7 +27,7 @@ type Clock struct {
 // the machine was suspended. Which of the two it was, no clock tells.
 type leap struct{ from, to time.Duration } // Elapsed without it, and with it
 
-// reading is what both clocks say has passed since the start.
+// reading is the time since the start by both clocks.
 type reading struct{ mono, wall time.Duration }
 
 // NewClock starts a clock at zero.
@@ -46,7 +46,7 @@ func NewClockOf(w wall.Clock) *Clock {
 // Wall returns the time by the wall clock.
 func (c *Clock) Wall() time.Time { return c.wall.Now() }
 
-// Reading returns what both clocks show now.
+// Reading reads both clocks.
 func (c *Clock) Reading() offset.Reading {
 	now := c.read()
 	return offset.Reading{Mono: now.mono, Wall: c.begun.Add(now.wall)}
@@ -79,10 +79,9 @@ func (c *Clock) Leapt() <-chan struct{} {
 	return c.leapt
 }
 
-// Ends is when what is in progress under a lease ends, on Elapsed, if the lease is not renewed: at
-// the end of the lease or, if that comes sooner because of the latest leap alone, which may have
-// been a step of the clock, when ZooKeeper has been asked. Nothing begins after the end of the
-// lease.
+// Ends is when the work under a lease ends, on Elapsed, if the lease is not renewed: at the end of
+// the lease or, if that comes sooner because of the latest leap alone, which may have been a step
+// of the clock, when ZooKeeper has been asked. Nothing begins after the end of the lease.
 func (c *Clock) Ends(until time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

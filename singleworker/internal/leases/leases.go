@@ -9,8 +9,8 @@
 //
 // There is one exception. When the wall clock leaps, the machine was suspended, and the leases are
 // over, or the clock was set, and nothing has happened. The clocks look the same. So leases are
-// over at once, as for what begins, but the runs in progress continue for as long as ZooKeeper is
-// asked, which is at most 250 ms and never beyond the end of the lease by the monotonic clock: if a
+// over at once for new work, but the runs in progress continue for as long as ZooKeeper is asked,
+// which is at most 250 ms and never beyond the end of the lease by the monotonic clock: if a
 // heartbeat that was sent after the leap is acknowledged meanwhile, nobody has taken the slot.
 package leases
 

@@ -39,8 +39,8 @@ type span struct {
 // due are the ticks that a slot has to account for, the oldest span first.
 type due []span
 
-// due works out from a spec what is due after a watermark; ok is false if a schedule cannot be
-// read.
+// due works out from a spec the ticks that are due after a watermark. ok is false if a schedule
+// cannot be read.
 func (l *Ledger) due(spec zkrec.Spec, watermark int64) (spans due, ok bool) {
 	begins := max(watermark, spec.ActiveLayout().Since)
 	until := int64(math.MaxInt64)
@@ -194,8 +194,8 @@ func (l *Ledger) judgeItem(slot string, spans due, i item, pos int64) (int64, bo
 	return i.last, true
 }
 
-// added returns what is new in a history, in its order, and judges the results of runs; ok is false
-// if the rest cannot be judged.
+// added returns the new entries of a history, in its order, and judges the results of runs. ok is
+// false if the rest cannot be judged.
 func (l *Ledger) added(j *Job, t *touch) (items []item, ok bool) {
 	if !t.set.history {
 		return nil, l.judgeResult(j, t, nil)

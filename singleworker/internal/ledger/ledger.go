@@ -11,11 +11,11 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Rule is what a group promises of its transactions.
+// Rule is a promise of a group about its transactions.
 type Rule string
 
-// The rules. What it takes to judge one, such as a record that was written before the log begins,
-// may be missing; then the transaction is counted as not judged.
+// The rules. The basis for judging one, such as a record that was written before the log begins,
+// may be missing. Then the transaction is counted as not judged.
 const (
 	// Owner: an owner record names only the instance that wrote it. It is taken from another one only
 	// if that incarnation's node is gone, or was gone since its last heartbeat, or that and its sign
@@ -23,9 +23,9 @@ const (
 	// on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
 	// Claim: no tick is claimed twice but by a further attempt at it, after one that was interrupted
-	// or failed; no request is run twice, or dropped; no result replaces another run's claim. What is
-	// to be repeated stays on record until it is, or there is a reason to give it up. No tick is
-	// claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
+	// or failed; no request is run twice, or dropped; no result replaces another run's claim. A run
+	// that is to be repeated stays on record until it is, or there is a reason to give it up. No tick
+	// is claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token.
 	Claimant Rule = "claimant"
@@ -33,7 +33,7 @@ const (
 	Token Rule = "token"
 	// Account: whatever moves the watermark accounts for all ticks in between, by the schedule that
 	// was in effect: each is in one entry of the history, or claimed. Each claim gets one result, and
-	// what is not a tick gets none.
+	// a time that is not a tick gets none.
 	Account Rule = "account"
 	// Shards: all shards claim a tick under one layout, which ends when all are done with it; and a
 	// tick that is recorded as complete is.
@@ -88,15 +88,15 @@ type Ledger struct {
 	model *Model
 	txn   *txnlog.Txn // that is applied
 	// joined says as which instance a session joined; its node may be gone since. Began has the
-	// sessions whose beginning was seen: of another one it is not known what it did before.
+	// sessions whose beginning was seen: of another one, earlier writes are unknown.
 	joined map[int64]string
 	began  map[int64]bool
 	// claimed are the requests, by slot and id, of which a run was claimed, while they exist; runs are
 	// those for manual runs.
 	claimed, runs map[string]map[string]bool
 	latest        map[string]int64 // by job, the latest tick that was claimed
-	// policies are those of the last claims, by slot; stops are the runs that an operator wants to
-	// end.
+	// policies are the policies of the last claims, by slot. stops are the runs that an operator wants
+	// to end.
 	policies  map[string]job.Job
 	stops     map[string]map[string]bool
 	disowned  map[int64]bool // tokens of ownerships that ZooKeeper has lost
@@ -104,8 +104,8 @@ type Ledger struct {
 	whole     bool // nothing before is unknown
 }
 
-// Observer is told what there was to judge; each func may be nil. The simulation compares it with
-// what handlers and hooks saw.
+// Observer is told of all that there was to judge; each func may be nil. The simulation compares it
+// with the reports of handlers and hooks.
 type Observer struct {
 	Claimed  func(txn *txnlog.Txn, slot string, record zkrec.Tick, layout zkrec.Layout)
 	Recorded func(txn *txnlog.Txn, slot string, entry zkrec.Entry, amended bool) // how a run ended
@@ -136,7 +136,7 @@ func (l *Ledger) violatef(rule Rule, slot, format string, args ...any) {
 	l.report(Violation{Rule: rule, Slot: slot, Txn: l.txn, Text: fmt.Sprintf(format, args...)})
 }
 
-// touch is what a transaction does to one slot, or to a job that is no slot.
+// touch is a transaction's effect on one slot, or on a job that is no slot.
 type touch struct {
 	before   Job   // a copy, but for its maps
 	beat     Beat  // the last of its owner then
@@ -263,7 +263,7 @@ func (t *touch) add(op *txnlog.Op, node, rest string) {
 	}
 }
 
-// note takes in what the model does not keep: who an instance is, and what a request asks for.
+// note takes in facts that the model does not keep: an instance's ID, and the content of a request.
 func (l *Ledger) note(txn *txnlog.Txn, op *txnlog.Op) {
 	slot, node, rest, ok := l.model.Split(op.Path)
 	if !ok || op.Type != txnlog.Create || rest == "" {
@@ -297,7 +297,7 @@ func remove(sets map[string]map[string]bool, slot, id string) bool {
 	return there
 }
 
-// judge judges what the transaction has done to a slot.
+// judge judges the transaction's effect on a slot.
 func (l *Ledger) judge(slot string, t *touch) {
 	j := l.model.Jobs[slot]
 	if j == nil {

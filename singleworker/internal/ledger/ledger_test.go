@@ -33,8 +33,8 @@ func held(w *world) zkrec.Tick {
 	return rec
 }
 
-// notBegun claims a tick of a job that repeats nothing, and returns the record of what was not
-// begun.
+// notBegun claims a tick of a job that repeats nothing, and returns the record of a run that was
+// not begun.
 func notBegun(w *world) zkrec.Tick {
 	w.submit(0.5, "j", job.Job{Schedule: "*/10 * * * * ?", Interrupted: job.InterruptedSkip, MaxAttempts: 1})
 	w.own(1, "j", "a")
@@ -44,7 +44,7 @@ func notBegun(w *world) zkrec.Tick {
 	return rec
 }
 
-// A story is what a group does, and the rules that it breaks.
+// A story is a series of a group's writes, and the rules that it breaks.
 type story struct {
 	name string
 	tell func(w *world)
@@ -341,7 +341,7 @@ func (w *world) wantRules(t *testing.T, want []ledger.Rule) {
 	}
 }
 
-// TestSchedules: what is due follows from the spec at that time.
+// TestNotBegun: a run that was claimed and not begun is repeated, and counts as no attempt.
 func TestNotBegun(t *testing.T) {
 	t.Parallel()
 	tell(t, []story{
@@ -372,6 +372,7 @@ func TestNotBegun(t *testing.T) {
 	})
 }
 
+// TestSchedules: the due ticks follow from the spec at that time.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	later := func(w *world) { // every ten seconds until 25, and then every 20
@@ -441,7 +442,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestMiddleOfALog: of what was before nothing is claimed, and what can be judged is judged.
+// TestMiddleOfALog: nothing is claimed about the time before the log, and every rule is judged
+// whose basis is in it.
 func TestMiddleOfALog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -460,8 +462,8 @@ func TestMiddleOfALog(t *testing.T) {
 	later.wantRules(t, []ledger.Rule{ledger.Claim})
 }
 
-// TestSnapshot: a ledger that begins with a snapshot knows what one that has read all knows. The
-// snapshot shows traces of a transaction that follows it.
+// TestSnapshot: a ledger that begins with a snapshot has the same state as one that has read all.
+// The snapshot shows traces of a transaction that follows it.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -7,7 +7,7 @@ import (
 )
 
 // judgeMarks verifies that the writes of a history are numbered without a gap, so that who has read
-// it up to one of them finds what came after it, or that it is forgotten.
+// it up to one of them finds the later entries, or that they are forgotten.
 func (l *Ledger) judgeMarks(j *Job, t *touch) {
 	if !t.before.Known.History || !j.Known.History {
 		return

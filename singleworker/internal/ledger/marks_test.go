@@ -59,7 +59,8 @@ func (w *world) loses(second float64, index int, data []byte) {
 
 const perPage = zkrec.MinHistory / (zkrec.HistoryPages - 1)
 
-// The writes of a history are numbered, and so are its entries. It says what it has forgotten.
+// The writes of a history are numbered, and so are its entries. It tells which entries it has
+// forgotten.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	account := []ledger.Rule{ledger.Account}
@@ -142,7 +143,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// A history of which a page was lost, and repaired, continues, and so does what is judged.
+// A history of which a page was lost, and repaired, continues, and so does the judgment.
 func TestPagesThatAreRepaired(t *testing.T) {
 	t.Parallel()
 	marked := func(w *world) []byte { return zkrec.Emptied(w.tick["j"].History) }

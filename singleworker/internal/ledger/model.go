@@ -36,7 +36,7 @@ type Member struct {
 	OffsetSince  time.Time
 }
 
-// Job is a slot's records: a job's, a shard's, or those of a job at one instance.
+// Job is a slot's records: a job's, a shard's, or a job's at one instance.
 type Job struct {
 	Name       string // "job", "job[3]", or "job/app-1"
 	Born       int64  // zxid: tells it from an earlier job of that name
@@ -131,7 +131,7 @@ func created(n txnlog.Node) txnlog.Op {
 	return txnlog.Op{Type: txnlog.Create, Path: n.Path, Data: n.Data, Version: n.Version, Owner: n.Owner}
 }
 
-// Return makes a node what it was before.
+// Return gives a node its earlier content back.
 func (m *Model) Return(r txnlog.Return) {
 	slot, node, _, ok := m.Split(r.Path)
 	if whole := ok && slot != "" && node == NodeJob; !whole || r.Node == nil { // the job's other nodes stay
@@ -143,7 +143,7 @@ func (m *Model) Return(r txnlog.Return) {
 }
 
 // Split returns the slot that a path belongs to, which of its nodes ("" for the job's, or shard's,
-// own), and what stands below that. For an instance's node, or an order, the job is "" and the rest
+// own), and the path below that. For an instance's node, or an order, the job is "" and the rest
 // its id.
 func (m *Model) Split(full string) (job, node, rest string, ok bool) {
 	below, ok := strings.CutPrefix(full, m.tree.Root()+"/")
@@ -298,14 +298,14 @@ func (m *Model) switched(j *Job, txn *txnlog.Txn, op *txnlog.Op) {
 	m.share(j)
 }
 
-// share gives the slots of a job what they have in common.
+// share gives the slots of a job their common fields.
 func (m *Model) share(j *Job) {
 	for _, shard := range m.Shards(j.Name) {
 		shard.Spec, shard.Known.Spec, shard.Known.Switch = j.Spec, j.Known.Spec, j.Known.Switch
 	}
 }
 
-// Shards lists those of a job whose nodes are there, by index.
+// Shards lists the shards of a job whose nodes are there, by index.
 func (m *Model) Shards(job string) (shards []*Job) {
 	for _, j := range m.shards[job] {
 		shards = append(shards, j)
@@ -314,8 +314,8 @@ func (m *Model) Shards(job string) (shards []*Job) {
 	return shards
 }
 
-// IsSlot reports whether a name is that of a unit of ownership now: a job that is not divided,
-// a shard of the layout in effect, or, of a job that runs on every instance, the part of one.
+// IsSlot reports whether a name names a unit of ownership now: a job that is not divided, a shard
+// of the layout in effect, or, of a job that runs on every instance, the part of one.
 func (m *Model) IsSlot(name string) bool {
 	j := m.Jobs[name]
 	if j == nil {
@@ -324,8 +324,8 @@ func (m *Model) IsSlot(name string) bool {
 	return hasSlot(&j.Spec, name)
 }
 
-// hasSlot reports whether a slot is one of its job's with this spec: of a job that runs on every
-// instance, that of any.
+// hasSlot reports whether a slot is one of its job's with this spec. A job that runs on every
+// instance has a slot at any instance.
 func hasSlot(spec *zkrec.Spec, slot string) bool {
 	if _, _, part := zkrec.SplitInstance(slot); part || spec.Job.Everywhere {
 		return part && spec.Job.Everywhere

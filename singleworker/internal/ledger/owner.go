@@ -123,11 +123,12 @@ func (l *Ledger) owes(t *touch, now int64) string {
 // configured otherwise.
 const clockLimit = 30 * time.Second
 
-// ahead is by how much the group's time may be ahead of ZooKeeper's for who makes the transaction:
-// if the clocks of all other instances differ from ZooKeeper's by more than the limit, and its own
-// agrees with those of most, ZooKeeper's is the one that is wrong, and they go by theirs. It may
-// not have published how far its clock is off, so that is taken to agree with those that are the
-// farthest ahead. What another one published until a session timeout ago it may not have read yet.
+// ahead is by how much the group's time may be ahead of ZooKeeper's for the instance that makes the
+// transaction: if the clocks of all other instances differ from ZooKeeper's by more than the limit,
+// and its own agrees with most of them, ZooKeeper's is the one that is wrong, and they go by
+// theirs. It may not have published how far its clock is off, so that is taken to agree with those
+// that are the farthest ahead. It may not have read yet an offset that another one published less
+// than a session timeout ago.
 func (l *Ledger) ahead() time.Duration {
 	self, _ := l.writer()
 	recent := func(at time.Time) bool {

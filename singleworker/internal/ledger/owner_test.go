@@ -24,13 +24,12 @@ func (w *world) relieve(second float64, slot string) {
 		create(tree.Heartbeat(slot, "b"), []byte("1")), remove(tree.Late(slot, "b!")))
 }
 
-// TestReliefs: an owner that may be alive is relieved of what was due, also by the clocks of all
-// instances if they agree that ZooKeeper's is wrong.
+// TestReliefs: an owner that may be alive is relieved of runs that were due, also by the clocks of
+// all instances if they agree that ZooKeeper's is wrong.
 func TestReliefs(t *testing.T) {
 	t.Parallel()
 	// relieved has a, c and d publish how far their clocks are ahead, long after they have joined.
-	// Then b relieves a of a job that is due at second 60. What happened shortly before that is done
-	// first.
+	// Then b relieves a of a job that is due at second 60. before is called shortly before that.
 	relieved := func(second float64, a, c, d int, before func(w *world)) func(*world) {
 		return func(w *world) {
 			w.submit(1, "hourly", job.Job{Schedule: "0 * * * * ?"})

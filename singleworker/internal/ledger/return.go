@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Return takes in that a node is again as it was before: ZooKeeper has lost what was written since.
-// Apply then judges by that what it is told next.
+// Return takes in that a node has an earlier content again: ZooKeeper has lost the later writes.
+// Apply then judges the next transactions by that.
 func (l *Ledger) Return(r txnlog.Return) {
 	slot, node, rest, _ := l.model.Split(r.Path)
 	l.model.Return(r)

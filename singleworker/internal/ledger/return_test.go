@@ -9,12 +9,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// lose makes a node what an earlier transaction wrote, because those that wrote it later are lost.
+// lose gives a node the content of an earlier transaction, because later ones are lost.
 func (w *world) lose(path string, zxid int64, data []byte, gone ...txnlog.Node) {
 	w.ledger.Return(txnlog.Return{Path: path, Node: &txnlog.Node{Path: path, Data: data, Czxid: 1, Mzxid: zxid, Mtime: at(2)}, Gone: gone})
 }
 
-// TestReturn: after a loss it counts what ZooKeeper had left, and nothing else is forgiven.
+// TestReturn: after a loss it counts the state that ZooKeeper had left, and nothing else is
+// forgiven.
 func TestReturn(t *testing.T) {
 	t.Parallel()
 	// b takes j from a, and claims; the ownership is lost, and perhaps the claim as well.

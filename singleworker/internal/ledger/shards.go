@@ -51,7 +51,7 @@ func (l *Ledger) divided(job string, layout zkrec.Layout) {
 	}
 }
 
-// judgeLayoutOf verifies that a claim is that of the layout in effect.
+// judgeLayoutOf verifies that a claim agrees with the layout in effect.
 func (l *Ledger) judgeLayoutOf(j *Job, last, rec zkrec.Tick) {
 	if !j.Known.Spec {
 		return

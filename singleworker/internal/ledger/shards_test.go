@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// spec is that of a job with shards, in a layout that may be another one.
+// spec is the spec of a job with shards, in a layout that may be another one.
 func spec(shards int, layout *zkrec.Layout) zkrec.Spec {
 	return zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", Shards: shards}, Since: ms(0), Layout: layout}
 }

@@ -25,7 +25,7 @@ func at(second float64) time.Time {
 
 func ms(second float64) int64 { return at(second).UnixMilli() }
 
-// A world writes what a group writes: each step is a transaction.
+// A world writes a group's transactions, one with each step.
 type world struct {
 	ledger   *ledger.Ledger
 	zxid     int64
@@ -167,7 +167,7 @@ func (w *world) amend(second float64, slot string, run zkrec.Run) {
 	w.write(second, 1, append(w.pages(slot), set(tree.Tick(slot), rec.Encode()))...)
 }
 
-// pages writes what has changed of a history.
+// pages writes the pages of a history that have changed.
 func (w *world) pages(slot string) (ops []txnlog.Op) {
 	log := w.history[slot]
 	for _, page := range log.Changed() {

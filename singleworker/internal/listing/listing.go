@@ -22,7 +22,7 @@ const (
 // ErrFull is returned when a group has no room for further jobs.
 var ErrFull = errors.New("the group has no room for more jobs")
 
-// perName is what ZooKeeper sends with each name: its length.
+// perName is the size of the length that ZooKeeper sends with each name.
 const perName = 4
 
 // Length is the length of a list of names.
@@ -35,8 +35,8 @@ func Length(names []string) int {
 }
 
 // Room checks whether there is room for more jobs. The zero value is ready. It is safe for
-// concurrent use, by which more jobs than there is room for may be found to fit; that is what the
-// last MiB is for.
+// concurrent use, which may let more jobs in than there is room for: the last MiB is reserved for
+// that.
 type Room struct {
 	mu     sync.Mutex
 	length int // of the list when it was read last

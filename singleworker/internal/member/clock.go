@@ -16,7 +16,7 @@ import (
 // Ticks are judged by the wall clocks of instances, which may be wrong. Each instance compares its
 // clock with ZooKeeper's in the answers to its writes (session.ServerClock), publishes the
 // difference, and is closed while that is certainly larger than the limit. If the clocks of all
-// instances differ from ZooKeeper's, and those of most in the same way, it is ZooKeeper's that is
+// instances differ from ZooKeeper's, and most of them in the same way, it is ZooKeeper's that is
 // wrong, and these are not closed.
 //
 // The group's time is ZooKeeper's or, while that clock is found to be wrong, the time by which most
@@ -30,7 +30,7 @@ type ClockChanged struct {
 	Offset offset.Interval
 }
 
-// Clock is what this instance knows of its wall clock and of those of others.
+// Clock has the offset of this instance's wall clock and the published offsets of others.
 type Clock struct {
 	member *Member
 	limit  time.Duration // how far the clocks may differ; zero or less: as far as they like
@@ -65,11 +65,11 @@ const (
 	// tellEvery is for how many sync periods, at least, a published offset stays as it is: the others
 	// read each one.
 	tellEvery = 5
-	// offsetStep is what published offsets are multiples of.
+	// offsetStep is the unit of published offsets.
 	offsetStep = 10 * time.Millisecond
 )
 
-// follow takes in what the others publish.
+// follow takes in the others' published offsets.
 func (c *Clock) follow(self string, records map[string]instanceRead) {
 	was := c.peers
 	c.peers = make(map[string]offset.Peer, len(records))
@@ -89,8 +89,8 @@ func (c *Clock) ahead() (is offset.Interval, known bool) {
 	return is.Less(c.serverOff), known
 }
 
-// Now is the group's time: this instance's own, unless it is known that the two differ. What is due
-// by it then is due in the group.
+// Now is the group's time: this instance's own, unless it is known that the two differ. A tick that
+// is due by it is due in the group.
 func (c *Clock) Now() time.Time {
 	now := c.member.loop.Clock.Wall()
 	if is, known := c.ahead(); known && is.Beyond(0) {
@@ -141,9 +141,9 @@ func (c *Clock) Leaps() int {
 }
 
 // Ahead reports whether a time that ZooKeeper's clock has given to a node, in Unix milliseconds, is
-// certainly later than the group's time, and than that of this instance's own clock, by more than
-// clocks may differ: ZooKeeper's was wrong then, and does not merely lag behind now. Without a
-// limit, a minute counts.
+// certainly later than both the group's time and this instance's own, by more than clocks may
+// differ: ZooKeeper's was wrong then, and does not merely lag behind now. Without a limit, a minute
+// counts.
 func (c *Clock) Ahead(given int64) bool {
 	latest, known := c.Latest()
 	return known && time.UnixMilli(given).After(latest)
@@ -189,7 +189,7 @@ func (c *Clock) Watches(job string, schema, first int) bool {
 }
 
 // TooEarly reports whether this instance's clock may be so far ahead that a tick must not be
-// accounted for, although it has come by that clock: what is claimed once stays claimed.
+// accounted for, although it has come by that clock: a claim cannot be taken back.
 func (c *Clock) TooEarly(tick time.Time) bool {
 	is, known := c.ahead()
 	if !known || c.limit <= 0 {
@@ -198,8 +198,8 @@ func (c *Clock) TooEarly(tick time.Time) bool {
 	return tick.Sub(c.member.loop.Clock.Wall().Add(-is.High)) > c.limit
 }
 
-// Behind is how far the clock of another instance is behind the group's time, by what it publishes,
-// up to the limit.
+// Behind is how far the clock of another instance is behind the group's time, by its published
+// offset, up to the limit.
 func (c *Clock) Behind(sid string) time.Duration {
 	of, lives := c.peers[sid]
 	if !lives {
@@ -267,8 +267,8 @@ func (c *Clock) tell(is offset.Interval, now bool) {
 }
 
 // Sync compares clocks when that was not done yet, or not for long, or the clock was wrong, or was
-// set; or when that of another instance is found to be wrong, for it may be ZooKeeper's: as long as
-// one instance has not noticed, the others hand over their jobs.
+// set; or when another instance's is found to be wrong, for it may be ZooKeeper's: as long as one
+// instance has not noticed, the others hand over their jobs.
 func (c *Clock) Sync() {
 	m := c.member
 	is, known := m.loop.Server.Offset()

@@ -57,7 +57,7 @@ func TestWrongClockIsComparedOften(t *testing.T) {
 	})
 }
 
-// A member that may create nodes below those of the group, and not change these, compares its clock
+// A member that may create nodes below the group's nodes, and not change these, compares its clock
 // by its own node. It does so as seldom as others if the clock is right.
 func TestClockIsComparedWithoutRights(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestRightClockIsComparedSeldom(t *testing.T) {
 	})
 }
 
-// What is published changes seldom, however the clock does.
+// A published offset changes seldom, however the clock does.
 func TestOffsetIsPublishedSeldom(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -141,8 +141,8 @@ func TestOffsetIsPublishedSeldom(t *testing.T) {
 	})
 }
 
-// When ZooKeeper's clock, which was the wrong one, is right again, no turn takes what was found out
-// of one clock for the other's.
+// When ZooKeeper's clock, which was the wrong one, is right again, no turn takes one clock's
+// measured offset for the other's.
 func TestCertainTimeWhileClocksAreSet(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -307,7 +307,8 @@ func TestClockBehindIsLimited(t *testing.T) {
 	})
 }
 
-// What an answer that was long on its way leaves open is not published: the clock may be right.
+// An offset that is uncertain, because the answer was long on its way, is not published: the clock
+// may be right.
 func TestUncertainOffsetIsNotPublished(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]time.Duration{0: 0, 20 * time.Second: 20500 * time.Millisecond} {

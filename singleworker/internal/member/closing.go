@@ -17,7 +17,7 @@ import (
 // with the group, so nobody offers a slot to an instance that has not heard of its order yet, nor
 // waits for one that has not heard that its order was lifted.
 
-// closing is why this instance takes no slots, and what has been done about it.
+// closing is why this instance takes no slots, and the steps taken because of that.
 type closing struct {
 	leaving bool
 	drained bool   // by the program
@@ -70,8 +70,8 @@ func (m *Member) Drain(drained chan<- struct{}) {
 // Drained reports whether this instance owns nothing, runs nothing and will take nothing.
 func (m *Member) Drained() bool { return m.closing.told && m.load.idle }
 
-// announce publishes that this instance has closed itself, and only then tells the protocol
-// to drain: the others must not offer back what they are offered.
+// announce publishes that this instance has closed itself, and only then tells the protocol to
+// drain: the others must not offer the slots back.
 func (m *Member) announce() {
 	m.Publish()
 	if !m.publishing.Running() {

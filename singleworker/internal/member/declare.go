@@ -19,8 +19,8 @@ import (
 const maxLogged = 1 << 10
 
 // Declare writes the jobs that the application's code declares, many at once. It is for an instance
-// that has appeared: one that is refused must not bring back what was canceled or changed since.
-// ErrFull of package listing is returned if there is no room for those that do not exist.
+// that has appeared: one that is refused must not bring back jobs that were canceled, or undo
+// changes. ErrFull of package listing is returned if there is no room for those that do not exist.
 func (e *Entry) Declare(ctx context.Context) error {
 	rest, err := e.declareNew(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 // declare writes a job that the application's code declares. A job that exists is replaced only if
 // it is not based on this same declaration: an operator's change on top of it stays until the code
 // says something else. It is left alone, with an ErrNewer, if a newer version of the program
-// decides on it. found reports whether the job existed, in which case an error is that of its node
+// decides on it. found reports whether the job existed, in which case an error concerns its node
 // alone.
 func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer, error)) (found bool, err error) {
 	spec := e.signed(d.Spec)
@@ -171,8 +171,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 	}
 }
 
-// note sends what declares a job, and notes it in the log of who did what. overrides means that an
-// operator's change is replaced.
+// note sends the operations that declare a job, and notes it in the log of who did what. overrides
+// means that an operator's change is replaced.
 func (e *Entry) note(
 	ctx context.Context, job string, overrides bool, ops []zkconn.Op, send func([]zkconn.Op) ([]zkconn.Stat, error),
 ) ([]zkconn.Stat, error) {

@@ -15,8 +15,8 @@ import (
 
 // Operators exclude one job from an instance or a host, and all jobs from a host. Everybody reads
 // these exclusions with the group, so nobody offers a job to an instance that has not heard yet
-// that it may not run it. What a node below _excluded is for is in its name. So its list alone is
-// watched, and each node is read once.
+// that it may not run it. The name of a node below _excluded tells whom it excludes from which job.
+// So its list alone is watched, and each node is read once.
 
 // exclusions are those that were read.
 type exclusions struct {
@@ -82,7 +82,7 @@ func fetchExclusions(
 	return read, unreadable, nil
 }
 
-// Place is where this instance is, and what it is excluded from.
+// Place is this instance's host, labels and ID, and the exclusions that apply there.
 type Place struct {
 	loop     *session.Loop
 	id       string
@@ -90,8 +90,8 @@ type Place struct {
 	excluded zkrec.Exclusions // of everybody, as last read
 }
 
-// Prime reads the exclusions before this instance appears, beside the loop: it may take what is
-// offered to it before it has read the group.
+// Prime reads the exclusions before this instance appears, beside the loop: it may take slots that
+// are offered to it before it has read the group.
 func (p *Place) Prime(ctx context.Context) error {
 	read, _, err := fetchExclusions(ctx, p.loop, nil)
 	if err == nil {
@@ -106,7 +106,7 @@ func (p *Place) MayRun(j *job.Job) error { return zkrec.MayRun(j, p.id, &p.insta
 // closed returns the order that disables this host, or nil.
 func (p *Place) closed() *zkrec.Exclusion { return p.excluded.Of("", "", p.instance.Host) }
 
-// places is where the live members are, and what is excluded from where.
+// places are the hosts and labels of the live members, and the exclusions that apply there.
 type places struct {
 	at       map[string]zkrec.Instance // by sid: what zkrec.MayRun needs
 	excluded zkrec.Exclusions
@@ -130,8 +130,8 @@ func (a *Able) reads(sid string, schema int) bool {
 	return at.Reads(schema)
 }
 
-// Among lists those of some live members, which have the job's handler, that may run it. The caller
-// must not change the result, which jobs share.
+// Among lists the members that may run a job, out of some live ones that have its handler. The
+// caller must not change the result, which jobs share.
 func (a *Able) Among(sids []string, j *job.Job) []string {
 	if a == nil || zkrec.SchemaOf(j) == zkrec.Schema && len(a.places.excluded[j.Name]) == 0 {
 		return sids

@@ -22,8 +22,8 @@ func exclude(g *roomtest.Group, x zkrec.Exclusion) (path string) {
 	return path
 }
 
-// Exclusions cost one request for their list, and one for those that are new. What cannot be read
-// binds nobody, and is logged once.
+// Exclusions cost one request for their list, and one for those that are new. An order that cannot
+// be read binds nobody, and is logged once.
 func TestExclusionsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -22,7 +22,8 @@ type Group struct {
 }
 
 // Roster reads the group: who is in it, and operators' orders. Each reading starts from the one
-// before, and reads only what may have changed since: in rest, the list of instances alone.
+// before, and reads only the nodes that may have changed since: in rest, the list of instances
+// alone.
 //
 // The protocol takes over from an instance that is not in the list, or is there with another
 // incarnation, and needs that as it was after the slot was read: a record that was read earlier may
@@ -30,7 +31,7 @@ type Group struct {
 // two readings of the list. The list's pzxid excludes that. It is the last transaction that created
 // or deleted any node of the list. If it is the same in two readings, each node is the same at
 // both, and at any moment in between, when its record was read. An incarnation never changes in a
-// node. So this does not rest on watches. They tell of changes of what else records and orders say;
+// node. So this does not rest on watches. They tell of changes of the other records and of orders;
 // of a record that changed they tell before the list is answered that was read after the change,
 // unless the connection has changed in between. Then everything is read again.
 type Roster struct {
@@ -43,7 +44,7 @@ type Roster struct {
 	waiting  []func()
 }
 
-// reading is what was read.
+// reading is the result of one reading of the group.
 type reading struct {
 	number  int
 	attempt int // the connection that it was made in
@@ -59,7 +60,7 @@ type reading struct {
 	told     int           // changes.told when orders were read
 }
 
-// changes is what watches have told since a reading last asked.
+// changes is the news of watches since a reading last asked.
 type changes struct {
 	records  map[string]bool // by sid
 	orders   bool
@@ -172,8 +173,8 @@ func (r *Roster) fetch(ctx context.Context, was, next reading, known map[string]
 	return r.groupOf(next, unreadable, unreadableLists), nil
 }
 
-// takeChanges returns what watches told before the answer that has just come beside the loop: that
-// was queued first.
+// takeChanges returns the news of watches from before the answer that has just come beside the
+// loop: that was queued first.
 func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 	answer := make(chan changes, 1)
 	r.loop.Post(func() {
@@ -188,7 +189,8 @@ func (r *Roster) takeChanges(ctx context.Context) (told changes, err error) {
 	}
 }
 
-// groupOf says what the records and orders mean. unreadable is what else could not be read.
+// groupOf makes a Group of the records and orders. unreadable are the nodes beside them that could
+// not be read.
 func (r *Roster) groupOf(read reading, unreadable ...map[string]error) Group {
 	g := Group{Peers: make(map[string]lease.Peer, len(read.records)), unreadable: make(map[string]error), reading: read}
 	for _, some := range unreadable {
@@ -265,7 +267,7 @@ func (m *Member) LogUnreadable(path string, err error) {
 	m.loop.Log.Log(context.Background(), level, text, "path", path, "err", err)
 }
 
-// instanceRead is what was read of an instance.
+// instanceRead is the reading of one instance.
 type instanceRead struct {
 	sid string
 	zkrec.Instance

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// reads counts what a client reads.
+// reads counts a client's reads.
 func reads(g *roomtest.Group, client string) *int {
 	n := new(int)
 	for _, op := range []zkdev.Op{zkdev.OpGetData, zkdev.OpGetChildren, zkdev.OpGetChildren2, zkdev.OpExists, zkdev.OpMultiRead} {
@@ -43,8 +43,8 @@ func deafen(r *roomtest.Rooms) {
 	})
 }
 
-// In rest, a reading of the group costs one request, however large the group is; what has changed
-// is read.
+// In rest, a reading of the group costs one request, however large the group is; changed nodes are
+// read.
 func TestReadingsCostWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

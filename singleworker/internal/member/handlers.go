@@ -12,10 +12,10 @@ import (
 )
 
 // Which jobs a member can run follows from its handlers. It publishes them before it appears: a
-// list in a node that is named by the list's hash, which its record names. So the others know what
-// it can run from its record, and read each distinct list once. Instances that publish none (of an
-// older version, with too long a list, or that may not write it) are known by their registrations
-// at each job, which all write.
+// list in a node that is named by the list's hash, which its record names. So the others know from
+// its record which jobs it can run, and read each distinct list once. Instances that publish none
+// (of an older version, with too long a list, or that may not write it) are known by their
+// registrations at each job, which all write.
 
 // handlersKept is for how long the list of handlers of which no live member speaks is kept.
 const handlersKept = 24 * time.Hour
@@ -75,8 +75,8 @@ func (e *Entry) publishHandlers(ctx context.Context, list *handlerNode) error {
 	return err
 }
 
-// Sweep removes, beside the loop, old lists of handlers that no live member names, such as those of
-// earlier releases. An instance does so once it has joined for the first time.
+// Sweep removes, beside the loop, old lists of handlers that no live member names, such as an
+// earlier release's. An instance does so once it has joined for the first time.
 func (e *Entry) Sweep() {
 	e.loop.Async("sweep handlers", func(ctx context.Context) func() {
 		err := e.dropHandlers(ctx)
@@ -173,7 +173,7 @@ func (a *Able) With(handler string) []string {
 }
 
 // ableOf says who has which handlers, by the hashes that the records of live members name and the
-// lists that could be read, and who may run what.
+// lists that could be read, and who may run which jobs.
 func ableOf(records map[string]zkrec.Instance, lists map[string][]string, excluded zkrec.Exclusions) *Able {
 	a := &Able{hashes: make(map[string]string, len(records)), sids: make(map[string][]string)}
 	a.places = places{at: make(map[string]zkrec.Instance, len(records)), excluded: excluded, lists: make(map[string][]string)}
@@ -202,8 +202,8 @@ func (a *Able) same(b *Able) bool {
 	return a != nil && b != nil && maps.Equal(a.hashes, b.hashes) && a.places.same(&b.places)
 }
 
-// fetchHandlers reads the lists of handlers that records name, except those that are known. What
-// cannot be read counts as not published, and is among the errors, by path.
+// fetchHandlers reads the lists of handlers that records name, except those that are known. A list
+// that cannot be read counts as not published, and is among the errors, by path.
 func (r *Roster) fetchHandlers(ctx context.Context, next *reading, known map[string][]string) (map[string]error, error) {
 	next.handlers = make(map[string][]string)
 	var hashes []string

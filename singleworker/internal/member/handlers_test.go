@@ -68,7 +68,7 @@ func TestHandlersArePublishedWithTheRecord(t *testing.T) {
 	}
 }
 
-// What an instance publishes about itself later names its handlers still.
+// An instance's later records still name its handlers.
 func TestHandlersStayPublished(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -197,8 +197,8 @@ func TestOldListsOfHandlersAreRemoved(t *testing.T) {
 	})
 }
 
-// An instance that joins may rely on registrations that it found: they are not removed as those of
-// a dead one.
+// An instance that joins may rely on registrations that it found: they are not removed with a dead
+// one's.
 func TestRegistrationsStayWhenAnInstanceJoins(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

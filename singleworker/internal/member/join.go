@@ -31,8 +31,8 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 	return e
 }
 
-// Prepare creates what must exist before this instance appears: the roots. Who else could change
-// them could have this instance run anything: it returns zkconn.ErrOpenACL then.
+// Prepare creates the nodes that must exist before this instance appears: the roots. Who else could
+// change them could have this instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
 	conn, tree := e.loop.Conn, e.loop.Tree
 	for _, root := range []string{tree.Instances(), tree.Lives()} {
@@ -46,8 +46,8 @@ func (e *Entry) Prepare(ctx context.Context) error {
 	return conn.CheckClosed(ctx, tree.Root(), tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Handlers(), tree.Orders(), tree.Exclusions(), tree.Leader())
 }
 
-// Appear creates the ephemeral node, which makes this instance part of the group, and returns what
-// it says. Instances of the other mode may have just died: it waits for their sessions to end, and
+// Appear creates the ephemeral node, which makes this instance part of the group, and returns its
+// record. Instances of the other mode may have just died: it waits for their sessions to end, and
 // has no node meanwhile, so that the others do not count on it. ErrDuplicate or ErrMode is returned
 // when they are alive.
 func (e *Entry) Appear(ctx context.Context, self zkrec.Instance) (mine zkrec.Instance, err error) {

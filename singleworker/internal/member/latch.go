@@ -11,9 +11,9 @@ import (
 )
 
 // In latch mode one elected instance of the group owns every job; the others stand by, closed.
-// Everything else is as in lease mode: the leader adopts what it finds, by the same transactions,
-// and an instance whose leadership was lost hands over what it owns. So an election that went wrong
-// could not run a job twice. In addition, claims check that the leader's node exists.
+// Everything else is as in lease mode: the leader adopts the slots that it finds, by the same
+// transactions, and an instance whose leadership was lost hands over its own. So an election that
+// went wrong could not run a job twice. In addition, claims check that the leader's node exists.
 
 // latch is this instance's part in the election.
 type latch struct {
@@ -100,7 +100,7 @@ func (m *Member) serve(ctx context.Context, term election.Term) {
 	})
 }
 
-// standBy hands over what is owned: another instance leads, or soon will.
+// standBy hands over this instance's slots: another instance leads, or soon will.
 func (m *Member) standBy() {
 	if !m.closing.standby {
 		m.closing.standby = true

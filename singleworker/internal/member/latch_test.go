@@ -57,7 +57,7 @@ func TestClosedMemberLeavesTheElection(t *testing.T) {
 	}
 }
 
-// A leader whose connection is lost for a moment leads again with what it owns.
+// A leader whose connection is lost for a moment leads again, and still owns its slots.
 func TestLeaderKeepsWhatItOwnsForAMoment(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

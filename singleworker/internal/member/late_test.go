@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// A cleanup that arrives late changes nothing of what has come in between: an owner, or a heartbeat
-// of the dead instance, which is back.
+// A cleanup that arrives late leaves alone the nodes that have come in between: an owner, or a
+// heartbeat of the dead instance, which is back.
 func TestLateCleanupIsRefused(t *testing.T) {
 	t.Parallel()
 	dead := zkrec.Owner{SID: "dead", Incarnation: "dead-1"}

@@ -43,7 +43,7 @@ type Config struct {
 
 // The notices of this room.
 type (
-	// Draining tells whether this instance takes no further slots, and hands back what it owns.
+	// Draining tells whether this instance takes no further slots, and hands back its own.
 	Draining struct{ On bool }
 	// Lost tells that this instance's node was deleted or overwritten: the others consider it dead
 	// although its session is alive.
@@ -86,7 +86,7 @@ type Member struct {
 	logged     map[string]string // by path: why it cannot be read, as last logged
 }
 
-// load is what this instance owns.
+// load is this instance's share of the work.
 type load struct {
 	owned int
 	idle  bool // draining, owns nothing, runs nothing and has nothing to write
@@ -124,10 +124,10 @@ func (m *Member) Lives(sid string) bool {
 // Able says which live members have which handlers, as the group was last read.
 func (m *Member) Able() *Able { return m.able }
 
-// SetLoad says what this instance owns, and whether it drains and has become idle.
+// SetLoad notes how many slots this instance owns, and whether it drains and has become idle.
 func (m *Member) SetLoad(owned int, idle bool) { m.load = load{owned, idle} }
 
-// Joined notes that the ephemeral node exists, and what it says.
+// Joined notes that the ephemeral node exists, with this record.
 func (m *Member) Joined(record zkrec.Instance) {
 	m.everJoined = true
 	m.published, m.told = record, record.State

@@ -58,8 +58,8 @@ func record(g *roomtest.Group, sid string) zkrec.Instance {
 	return record
 }
 
-// The others must not offer back what they are offered: an instance publishes that it is closed,
-// and only then hands over.
+// The others must not offer slots back that they are offered: an instance publishes that it is
+// closed, and only then hands over.
 func TestRecordIsPublishedBeforeDrainingIsTold(t *testing.T) {
 	t.Parallel()
 	for what, closeIt := range map[string]func(m *member.Member){
@@ -272,7 +272,7 @@ func TestSurvivorsCleanUpInTheOrderOfTheirRanks(t *testing.T) {
 	})
 }
 
-// What a dead instance left is removed, but for what is a live one's by then.
+// A dead instance's nodes are removed, except for those that belong to a live one by then.
 func TestTidyRemovesTraces(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -421,8 +421,8 @@ func TestLiveInstanceKeepsAnotherOut(t *testing.T) {
 	}
 }
 
-// The code's declaration replaces a job that is based on another one, and leaves an operator's
-// change on top of this one, and what a newer version wrote.
+// The code's declaration replaces a job that is based on another one, and leaves alone an
+// operator's change on top of this one, and a newer version's declaration.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

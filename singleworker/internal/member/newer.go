@@ -15,7 +15,7 @@ import (
 var ErrNewer = errors.New("a newer version of the program decides on the job")
 
 // newer are the live instances of newer versions of this program. In the middle of a deploy an
-// older instance may restart; what it declares is what they have replaced. A record says only who
+// older instance may restart, with declarations that they have replaced. A record says only who
 // declared it first: the version of a live instance may be newer than that. Programs of a group
 // that have nothing to do with each other have other handlers.
 type newer []newerInstance

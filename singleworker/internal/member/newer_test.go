@@ -13,8 +13,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// In the middle of a deploy, of two declarations that of the newer program wins, even if the other
-// one starts last. Programs of the group that have nothing to do with the job do not count.
+// In the middle of a deploy, the newer program's declaration wins, even if the older one starts
+// last. Programs of the group that have nothing to do with the job do not count.
 func TestDeclarationOfTheNewerVersionWins(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

@@ -18,7 +18,8 @@ type ownNode struct {
 	zkrec.Instance
 	stat zkconn.Stat
 	// same refuses a transaction unless this is still the node that was read. Versions of nodes begin
-	// at 0 again with the next incarnation's; that of the parent grows with each node that is created.
+	// at 0 again with the next incarnation's. The parent's version grows with each node that is
+	// created.
 	same zkconn.Op
 }
 

@@ -19,7 +19,7 @@ import (
 // TidyAfter is after how many session timeouts survivors clean up after a dead instance.
 const TidyAfter = 10
 
-// Cleanup removes what dead instances left.
+// Cleanup removes the nodes of dead instances.
 //
 // An instance that was killed leaves its registrations, and its heartbeats at jobs that no other
 // instance can run. Survivors remove them once the instance has been gone for TidyAfter session
@@ -67,7 +67,7 @@ func (c *Cleanup) Open(sid string) bool {
 	return lives && !peer.Closed
 }
 
-// First reports whether this instance is the one that looks for what nobody noticed.
+// First reports whether this instance is the one that looks for traces that nobody noticed.
 func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.Rank("") == 0 }
 
 // left reports whether sid left anything behind that should go with it.
@@ -125,7 +125,7 @@ type Traced struct {
 	Slots []string
 }
 
-// Tidy removes what dead instances left at the given jobs, and their orders.
+// Tidy removes the nodes that dead instances left at the given jobs, and their orders.
 func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 	c.removing = true
 	orders := maps.Clone(c.orders)
@@ -170,8 +170,8 @@ func rank(id string, members iter.Seq[string], of string) (n int) {
 	return n
 }
 
-// removeTraces removes what some instances left, except for those that are back, and counts what
-// there was.
+// removeTraces removes the nodes that some instances left, except for instances that are back, and
+// counts the nodes that there were.
 func (c *Cleanup) removeTraces(
 	ctx context.Context, gone []string, jobs []Traced, orders map[string]order,
 ) (removed int, err error) {
@@ -241,13 +241,13 @@ func (c *Cleanup) applyAll(ctx context.Context, groups [][]zkconn.Op, guarded bo
 	return nil
 }
 
-// disowned is what clears the ownership of a slot by an instance, and its heartbeat.
+// disowned has the operations that clear the ownership of a slot by an instance, and its heartbeat.
 type disowned struct {
 	sid string
 	ops []zkconn.Op
 }
 
-// disowning finds out what dead instances left at slots.
+// disowning finds the nodes that dead instances left at slots.
 func (c *Cleanup) disowning(ctx context.Context, gone []string, jobs []Traced) (found []disowned, err error) {
 	tree, conn := c.loop.Tree, c.loop.Conn
 	var slots []string

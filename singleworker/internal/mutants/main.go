@@ -55,7 +55,7 @@ func run(ctx context.Context, only string, parallel int, limit time.Duration) er
 	return t.runAll(ctx, all, parallel)
 }
 
-// checkOriginal runs the tests without a mutant: what fails then kills nothing.
+// checkOriginal runs the tests without a mutant: a test that fails then kills nothing.
 func (t tester) checkOriginal(ctx context.Context, all []mutant) error {
 	var commands []string
 	for _, m := range all {

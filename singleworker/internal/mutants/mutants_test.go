@@ -50,7 +50,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// built is what the go command knows of the module's packages.
+// built is the go command's description of the module's packages.
 type built struct {
 	files   map[string][]string // by directory, from the module's root
 	exports map[string]string   // the compiled package, by import path
@@ -96,8 +96,8 @@ func listPackages(t *testing.T, dirs []string) built {
 	}
 }
 
-// check applies the mutants of one package and compiles it. Those that change different text are
-// compiled together, which is enough to find what does not compile, and quick.
+// check applies the mutants of one package and compiles it. Mutants that change different text are
+// compiled together, which is quick, and enough to find one that does not compile.
 func (b built) check(t *testing.T, dir string, mutants []mutant) []string {
 	t.Helper()
 	sources := make(map[string]string)

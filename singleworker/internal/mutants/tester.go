@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// outcome is what became of a mutant.
+// outcome is the fate of a mutant.
 type outcome string
 
 const (
@@ -66,7 +66,7 @@ func (t tester) try(ctx context.Context, number int, m mutant) verdict {
 	return v
 }
 
-// overlay writes what go test -overlay reads.
+// overlay writes a file for go test -overlay.
 func (t tester) overlay(number int, file, text string) (string, error) {
 	original, err := filepath.Abs(filepath.FromSlash(file))
 	if err != nil {

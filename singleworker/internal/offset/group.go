@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Peer is what an instance publishes of its clock.
+// Peer is an instance's published view of its clock.
 type Peer struct {
 	Off   time.Duration // how far it is ahead of ZooKeeper's; 0 also if that is not known
 	Wrong bool          // the instance takes no jobs because of that
@@ -22,8 +22,8 @@ func (p Peer) Behind(serverOff, limit time.Duration) time.Duration {
 	return behind
 }
 
-// OfServer is by how much ZooKeeper's clock is behind those of most instances, if it agrees with
-// none within the limit. Then ZooKeeper's is the one that is wrong. It is asked for one whose
+// OfServer is by how much ZooKeeper's clock is behind the clocks of most instances, if it agrees
+// with none within the limit. Then ZooKeeper's is the one that is wrong. It is asked for one whose
 // offset is own, and is found to be beyond the limit. A single instance cannot tell.
 func OfServer(limit, own time.Duration, others iter.Seq[Peer]) (off time.Duration, agreed bool) {
 	off = own
@@ -51,7 +51,7 @@ func OfServer(limit, own time.Duration, others iter.Seq[Peer]) (off time.Duratio
 // know their configuration.
 const DefaultLimit = 30 * time.Second
 
-// OfGroup is OfServer for who is not an instance, and knows of each, by ID, what it publishes.
+// OfGroup is OfServer for a program that is not an instance, and knows each one's Peer, by ID.
 func OfGroup(limit time.Duration, instances map[string]Peer) (off time.Duration, agreed bool) {
 	for self, own := range instances {
 		if own.Off.Abs() <= limit {

@@ -16,19 +16,19 @@ package offset
 
 import "time"
 
-// Reading is what this instance's clocks showed at one moment.
+// Reading is a reading of this instance's clocks at one moment.
 type Reading struct {
 	Mono time.Duration // monotonic; it may stop while the machine is suspended
 	Wall time.Time
 }
 
-// since returns what has passed since an earlier reading by each clock. The wall clock may have
-// been set back.
+// since returns the time since an earlier reading by each clock. The wall clock may have been set
+// back.
 func (r Reading) since(earlier Reading) (mono, wall time.Duration) {
 	return r.Mono - earlier.Mono, clamp(r.Wall.Sub(earlier.Wall))
 }
 
-// Interval is what is known of the offset: it is between Low and High. Negative: the wall clock is
+// Interval is an estimate of the offset, which is between Low and High. Negative: the wall clock is
 // behind.
 type Interval struct{ Low, High time.Duration }
 
@@ -56,7 +56,7 @@ type Estimator struct {
 // setting it.
 const drift = 500e-6
 
-// granularity is that of the times that ZooKeeper writes. They are rounded down.
+// granularity is the unit of the times that ZooKeeper writes. They are rounded down.
 const granularity = time.Millisecond
 
 // most is more than clocks can be wrong, and little enough to calculate with.
@@ -64,8 +64,8 @@ const most = 100 * 365 * 24 * time.Hour
 
 func clamp(d time.Duration) time.Duration { return max(-most, min(most, d)) }
 
-// Answered takes in a measurement: ZooKeeper has applied at the given time, by its clock, what was
-// sent and answered at the readings. They may come in any order.
+// Answered takes in a measurement: ZooKeeper has applied at the given time, by its clock, a request
+// that was sent and answered at the readings. They may come in any order.
 func (e *Estimator) Answered(sent, answered Reading, applied time.Time) {
 	// Since it was applied, no more time has passed than since it was sent. The wall clock may have
 	// been set meanwhile.

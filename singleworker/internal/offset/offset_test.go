@@ -117,8 +117,8 @@ func TestOrderOfAnswers(t *testing.T) {
 	}
 }
 
-// Measurements narrow the interval down to what the fastest way there and the fastest way back
-// leave open.
+// Measurements narrow the interval down to the possible offsets for the fastest way there and the
+// fastest way back.
 func TestMeasurementsNarrowDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1)
@@ -131,8 +131,8 @@ func TestMeasurementsNarrowDown(t *testing.T) {
 	}
 }
 
-// The answer to an earlier request, which comes late and after the clock was set, takes nothing
-// from what a later one has shown.
+// The answer to an earlier request, which comes late and after the clock was set, does not widen
+// the interval that a later one has shown.
 func TestLateAnswerMakesNothingVague(t *testing.T) {
 	t.Parallel()
 	w := newWorld(4)

@@ -2,7 +2,7 @@
 // it reads slots and the group, takes, releases and yields slots, sends heartbeats, and keeps the
 // table of leases that runs ask for.
 //
-// It alone says what guards a transaction that only a slot's owner may make; see [Owner.Guard].
+// It alone has the checks of a transaction that only a slot's owner may make; see [Owner.Guard].
 //
 // A take under rule (c) proves that no run is open. It creates an ephemeral node below the tick
 // node, reads the records after that, and deletes the node in the transaction. The owner record

@@ -16,7 +16,7 @@ var (
 	ErrNotLeader = errors.New("not the leader")
 )
 
-// Guard is what a transaction checks that only a slot's owner may make. Put Ops first in it.
+// Guard has the checks of a transaction that only a slot's owner may make. Put Ops first in it.
 type Guard struct {
 	Ops     []zkconn.Op
 	reasons []error // by index of Ops: why the transaction is refused there
@@ -65,11 +65,11 @@ func (o *Owner) Guard(slot string, token int64) (Guard, error) {
 const heartbeatAt = 1
 
 // GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's
-// spec and switch. What is decided under one spec must not be written under the next: so a tick has
-// one number of shards. What is decided under one switch neither: so a job that was paused begins
-// no run. In latch mode this instance must lead, too. If the decision opens a run, the heartbeat is
-// written, whatever its version: that nobody else has it is shown by the owner record. Call
-// Pulse.Claiming and Pulse.Claimed then.
+// spec and switch. A decision under one spec must not be written under the next: so a tick has one
+// number of shards. A decision under one switch must not be written under the next either: so a job
+// that was paused begins no run. In latch mode this instance must lead, too. If the decision opens
+// a run, the heartbeat is written, whatever its version: that nobody else has it is shown by the
+// owner record. Call Pulse.Claiming and Pulse.Claimed then.
 func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {

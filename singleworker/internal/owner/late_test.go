@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// The requests of these tests arrive late, when what they rest on has changed.
+// The requests of these tests arrive late, when the records that they rest on have changed.
 
 // b is another instance: its node, its record at the job, and its heartbeat there.
 func b(g *roomtest.Group) (node, record, heartbeat zkconn.Op) {

@@ -40,7 +40,7 @@ type (
 	Moving struct{ Slot string }
 )
 
-// Config is what an Owner needs beside the rooms below it.
+// Config has the settings of an Owner.
 type Config struct {
 	SyncPeriod time.Duration
 	IdleBeat   time.Duration // how often the heartbeat of a slot without a run is written at least
@@ -122,13 +122,14 @@ func (o *Owner) Idle() bool { return o.machine.Idle() }
 // NextBeat is when Beat is due, on Mono.
 func (o *Owner) NextBeat() time.Duration { return o.machine.NextBeat() }
 
-// Changes counts what may have changed about who owns which slot, and who can.
+// Changes counts possible changes of who owns which slot, and who can.
 func (o *Owner) Changes() int { return o.machine.Changes() }
 
-// Draining reports whether the instance is handing back what it owns.
+// Draining reports whether the instance is handing back its slots.
 func (o *Owner) Draining() bool { return o.draining }
 
-// Step tells the protocol a fact. What it asks for is done later in this turn, in its order.
+// Step tells the protocol a fact. The resulting actions are carried out later in this turn, in
+// their order.
 func (o *Owner) Step(ev lease.Event) {
 	switch ev.(type) {
 	case lease.Drain:
@@ -232,7 +233,7 @@ func (o *Owner) causeOf(a lease.Lost) error {
 	}
 }
 
-// outcomeOf is what the protocol needs to know of a request's error.
+// outcomeOf translates a request's error for the protocol.
 func outcomeOf(err error) lease.Outcome {
 	switch {
 	case err == nil:
@@ -259,7 +260,7 @@ func (o *Owner) readGroup(a lease.ReadGroup) {
 			} else if o.member.Follow(group) {
 				o.Step(lease.Expired{})
 			}
-			// After what Follow has told, and what that leads to: an order found there drains first, and
+			// After the notices of Follow, and their consequences: an order found there drains first, and
 			// slots are set for who can run them now.
 			o.loop.Defer(func() { o.loop.Defer(func() { o.Step(read) }) })
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Pulse writes what shows that this instance lives: heartbeats, claims among them, and its sign of
+// Pulse writes the signs that this instance lives: heartbeats, claims among them, and its sign of
 // life.
 type Pulse struct {
 	owner  *Owner
@@ -36,8 +36,8 @@ func (p *Pulse) take(a lease.Take) {
 	p.owner.take(a)
 }
 
-// Claimed tells the protocol what became of it. When it returns, the lease is renewed under which
-// the run may begin.
+// Claimed tells the protocol the outcome of the claim. When it returns, the lease is renewed under
+// which the run may begin.
 func (p *Pulse) Claimed(slot string, r session.Result) {
 	done := lease.Claimed{Slot: lease.Slot(slot), Outcome: outcomeOf(r.Err), SentAt: r.SentAt}
 	if r.Err == nil {

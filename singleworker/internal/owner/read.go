@@ -58,7 +58,7 @@ type lives struct {
 	read  lease.LivesRead
 }
 
-// livesOf is what to read of the signs of life of some instances.
+// livesOf is the reads of the signs of life of some instances.
 func (o *Owner) livesOf(who []lease.Member) *lives {
 	l := &lives{who: who, read: lease.LivesRead{Lives: make(map[lease.Member]lease.Life, len(who))}}
 	for _, w := range who {
@@ -67,7 +67,7 @@ func (o *Owner) livesOf(who []lease.Member) *lives {
 	return l
 }
 
-// take takes in what was read.
+// take takes in the results of the reads.
 func (l *lives) take(results []zkconn.ReadResult) {
 	l.read.Outcome = lease.Done
 	for i, r := range results {

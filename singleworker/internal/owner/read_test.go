@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What is read of a slot, its record and the heartbeats, is as it was at one moment, also if the
-// slot changes in between; and it has the heartbeats of all.
+// A reading of a slot, its record and the heartbeats, shows it as it was at one moment, also if the
+// slot changes in between, and has the heartbeats of all.
 func TestReadingIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	tree := zkrec.NewTree("group")

@@ -102,8 +102,8 @@ func (r relief) check(alive zkconn.Stat, tick zkconn.ReadResult, gate *ticks.Gat
 	return errNotOverdue
 }
 
-// write makes the transaction: that of any other takeover, the proof, and a check of the job, by
-// which the run is due.
+// write makes the transaction: the operations of any other takeover, the proof, and a check of the
+// job, by which the run is due.
 func (r relief) write(version int32) {
 	job := r.catalog.JobOf(r.slot) // checked in this turn
 	ops := append(r.takeOps(r.take), zkconn.CheckOp(r.loop.Tree.Tick(r.slot), version), zkconn.DeleteOp(r.proof, zkconn.AnyVersion))

@@ -90,8 +90,7 @@ func TestOwnerIsRelieved(t *testing.T) {
 	})
 }
 
-// What holds when a is told that a run is overdue decides, and not what it was told: here it is
-// wrong.
+// The records when a is told that a run is overdue decide, and not the news, which is wrong here.
 func TestOwnerIsNotRelieved(t *testing.T) {
 	t.Parallel()
 	tick := func(g *roomtest.Group, r zkrec.Tick) { g.Set(g.Tree.Tick("job"), r.Encode()) }
@@ -137,7 +136,7 @@ func TestOwnerIsNotRelieved(t *testing.T) {
 	}
 }
 
-// What is refused may be asked for again: the slot is not stuck.
+// A request that is refused may be made again: the slot is not stuck.
 func TestOwnerIsRelievedLater(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -150,7 +149,7 @@ func TestOwnerIsRelievedLater(t *testing.T) {
 	})
 }
 
-// A new owner has as long as any other to claim what it finds due.
+// A new owner has as long as any other to claim the runs that it finds due.
 func TestNewOwnerIsNotRelievedForAGrace(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -201,8 +200,8 @@ func TestReliefByTheClockOfZooKeeper(t *testing.T) {
 	})
 }
 
-// The request arrives late, when what it rests on has changed: between its reading and its
-// transaction.
+// The request arrives late, when the records that it rests on have changed: between its reading and
+// its transaction.
 func TestLateReliefIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(g *roomtest.Group) []zkconn.Op{
@@ -247,8 +246,7 @@ func again(g *roomtest.Group) {
 	g.Multi(record, heartbeat)
 }
 
-// Versions start over when a job is submitted again: what was read of the former one proves
-// nothing.
+// Versions start over when a job is submitted again: readings of the former one prove nothing.
 func TestReliefOfAJobThatIsSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	for what, delayed := range map[string]func(g *roomtest.Group) string{

@@ -21,7 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// start starts an instance, and waits until it owns what it can.
+// start starts an instance, and waits until it owns every slot that it can.
 func start(g *roomtest.Group, cfg member.Config) *roomtest.Rooms {
 	g.T.Helper()
 	r := g.NewOwner(cfg)
@@ -130,7 +130,7 @@ func TestLossHasACause(t *testing.T) {
 	}
 }
 
-// What refuses a transaction is known by the index of its operation.
+// The index of an operation tells which check has refused a transaction.
 func TestGuardRefuses(t *testing.T) {
 	t.Parallel()
 	latch := member.Config{ID: "a", Latch: true, Instance: zkrec.Instance{Mode: zkrec.ModeLatch}}
@@ -255,7 +255,7 @@ func TestGuardInLatchModeNeedsATerm(t *testing.T) {
 }
 
 // The protocol's actions are carried out in the order of its list, after the closure that made the
-// step, and what they lead to after them.
+// step, and their consequences after them.
 func TestActionsAreInOrder(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -285,7 +285,7 @@ func TestActionsAreInOrder(t *testing.T) {
 				g.T.Error("an action is carried out within its step")
 			}
 		})
-		// Both first actions come before what the first one leads to.
+		// Both first actions come before the consequence of the first one.
 		if want := []string{"job, 1 left", "other, 1 left", "third, 0 left"}; !slices.Equal(ran, want) {
 			g.T.Errorf("lost %q, want %q", ran, want)
 		}
@@ -340,8 +340,8 @@ func TestLossOfTheNodeEndsLeases(t *testing.T) {
 	})
 }
 
-// Of an instance that takes what another one has just taken, all is refused. That is not one
-// request for each slot.
+// Requests of an instance that takes slots which another one has just taken are all refused. That
+// is not one request for each slot.
 func TestShareThatAnotherHasTakenCostsFewRequests(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

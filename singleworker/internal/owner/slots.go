@@ -70,7 +70,7 @@ func silence(a lease.Take, former string, taken zkconn.Stat) (silent time.Durati
 // beatAt is when a node was last written, as a lease.Beat has it.
 func beatAt(stat zkconn.Stat) uint32 { return uint32(stat.Mtime.UnixMilli()) }
 
-// originOf says how a slot comes to be owned by what the protocol knew when it was taken.
+// originOf tells how a slot comes to be owned, by the protocol's state when it was taken.
 func originOf(a lease.Take, before *lease.Machine) Origin {
 	switch {
 	case a.Overdue:
@@ -113,8 +113,7 @@ func (o *Owner) yield(a lease.Yield) {
 }
 
 // answer tells the protocol the outcome of a write. It waits first if the write was refused
-// although nothing has changed: what is asked for again as soon as it is answered would be refused
-// again.
+// although nothing has changed: a repetition right after the answer would be refused again.
 func (o *Owner) answer(ev lease.Event, err error) {
 	changed := errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists)
 	if err == nil || changed || zkconn.IsUnknown(err) {

@@ -3,7 +3,7 @@ package preference
 
 import "hash/fnv"
 
-// Hash is that of the ID of an instance, or of the name of a slot.
+// Hash is the hash of an instance's ID, or of a slot's name.
 func Hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))

@@ -91,7 +91,7 @@ func (g *Group) Closed(client *zkdev.Client) *zkconn.Conn {
 	return conn
 }
 
-// Pass lets time pass, including what happens at its end.
+// Pass lets time pass, including all events at its end.
 func Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -105,7 +105,7 @@ func (g *Group) Multi(ops ...zkconn.Op) {
 	}
 }
 
-// asked is what tells all instances that something was asked of the owner of the job.
+// asked is the operations that tell all instances of a request to the owner of the job.
 func (g *Group) asked() (ops []zkconn.Op) {
 	incarnations, _, err := g.Editor.Children(g.T.Context(), g.Tree.Asked())
 	if err != nil {
@@ -124,8 +124,8 @@ func (g *Group) Set(path string, data []byte) {
 	g.Multi(append([]zkconn.Op{zkconn.SetOp(path, data, zkconn.AnyVersion)}, g.signal(path)...)...)
 }
 
-// signal is what tells instances that a node has changed, or is gone, if it is a job's own, or a
-// request.
+// signal is the operations that tell instances that a node has changed, or is gone, if it is a
+// job's own, or a request.
 func (g *Group) signal(path string) (ops []zkconn.Op) {
 	if strings.HasPrefix(path, g.Tree.Requests("job")+"/") {
 		return g.asked()

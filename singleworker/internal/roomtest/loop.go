@@ -75,7 +75,7 @@ func (g *Group) Go(client *zkdev.Client, run func(ctx context.Context)) (stop co
 	return cancel
 }
 
-// Do runs f on the loop, and returns a moment later, when ZooKeeper has answered what f led to.
+// Do runs f on the loop, and returns a moment later, when ZooKeeper has answered f's requests.
 func (l *Loop) Do(f func()) {
 	l.Post(f)
 	Pass(time.Millisecond)
@@ -146,7 +146,7 @@ func (h handler) Next() time.Duration {
 	return next
 }
 
-// Log keeps what was logged, of a level that people should read.
+// Log keeps records of a level that people should read.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -19,7 +19,7 @@ import (
 // Foreign is a job that no instance can run.
 const Foreign = "foreign"
 
-// Handlers are those of every job but Without.
+// Handlers has the handler of every job but Without.
 type Handlers struct{ Without []string }
 
 // Has reports whether there is a handler of that name.
@@ -36,7 +36,7 @@ type Room struct {
 	Turn    func()                 // at each wake-up
 }
 
-// Rooms are those of one instance, up to the one that its constructor names. They join, follow
+// Rooms are the rooms of one instance, up to the one that its constructor names. They join, follow
 // watches, sync and send heartbeats; nothing leaves.
 type Rooms struct {
 	*Loop
@@ -127,7 +127,7 @@ func (g *Group) NewOwner(cfg member.Config, without ...string) *Rooms {
 	return r
 }
 
-// NewJournal returns the rooms up to the journal, with a runner of what is owned.
+// NewJournal returns the rooms up to the journal, with a runner of the owned slots.
 func (g *Group) NewJournal(sid string, without ...string) *Rooms {
 	r := g.NewOwner(member.Config{ID: sid}, without...)
 	r.Runner = NewRunner(g)
@@ -235,7 +235,7 @@ func (r *Rooms) wakeUp() {
 	}
 }
 
-// Sync looks again at what the watches may have missed. It is called on the loop.
+// Sync looks for changes that the watches may have missed. It is called on the loop.
 func (r *Rooms) Sync() {
 	for _, room := range r.rooms {
 		if room.Sync != nil {

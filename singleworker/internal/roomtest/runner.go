@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Runner records what it is told, and makes commits. Lock it to read its fields.
+// Runner records its calls, and makes commits. Lock it to read its fields.
 type Runner struct {
 	sync.Mutex
 	Owned     map[string]journal.Ownership // by slot
@@ -65,7 +65,7 @@ func (r *Runner) tellTerm(what string) {
 	r.Terms = append(r.Terms, what)
 }
 
-// Requested records what operators request.
+// Requested records operators' requests.
 func (r *Runner) Requested(slot string, requests []ticks.Request) {
 	r.Lock()
 	defer r.Unlock()
@@ -97,7 +97,7 @@ func (r *Runner) note(slot string, requests []ticks.Request) {
 	}
 }
 
-// Begun records what is known of the first shard, for which an owned slot waits.
+// Begun records the gate of the first shard for which an owned slot waits.
 func (r *Runner) Begun(slot string, known *ticks.Gate) {
 	r.Lock()
 	defer r.Unlock()
@@ -166,7 +166,7 @@ func (r *Runner) Ownership() journal.Ownership {
 	return journal.Ownership{}
 }
 
-// Slots lists what the instance owns.
+// Slots lists the slots that the instance owns.
 func (r *Runner) Slots() (slots []string) {
 	r.Lock()
 	defer r.Unlock()
@@ -184,7 +184,7 @@ func (r *Runner) Requests() []string {
 	return slices.Clone(r.requests)
 }
 
-// Committer is what makes commits: a journal, or the coordinator above it.
+// Committer makes commits: it is a journal, or the coordinator above it.
 type Committer interface {
 	Commit(all []*ticks.Commit, done func(i int, current *zkrec.Tick, err error))
 }

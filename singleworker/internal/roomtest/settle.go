@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Settle makes what a client does first on a connection the same in every run, in a bubble: no
-// reply comes before the client has come to rest after the connect response, and has sent what it
-// sends on its own.
+// Settle makes a client's first steps on a connection the same in every run, in a bubble: no reply
+// comes before the client has come to rest after the connect response, and has sent its own first
+// requests.
 func Settle(conn net.Conn) net.Conn { return &settling{Conn: conn} }
 
 // settling is a connection with one reader.
@@ -29,7 +29,7 @@ func (c *settling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// note counts what was read, up to the end of the connect response.
+// note counts the bytes read, up to the end of the connect response.
 func (c *settling) note(p []byte) {
 	const length = 4
 	c.head = append(c.head, p[:min(len(p), length-len(c.head))]...)

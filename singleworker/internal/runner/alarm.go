@@ -19,8 +19,8 @@ import (
 const early = 400 * time.Millisecond
 
 // alarm presents a schedule to gocron, a little early, and remembers the ticks it returned, because
-// gocron does not tell its tasks what time they were scheduled for. It is that of all jobs with the
-// schedule: a thousand jobs that are due at once cost one alarm.
+// gocron does not tell its tasks their scheduled times. All jobs with the schedule share it: a
+// thousand jobs that are due at once cost one alarm.
 type alarm struct {
 	schedule *cronexpr.Schedule
 	wall     wall.Clock

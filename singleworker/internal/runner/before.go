@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// ErrRefused is what BeforeTick returns to refuse a tick.
+// ErrRefused is returned by BeforeTick to refuse a tick.
 var ErrRefused = errors.New("singleworker: tick refused")
 
 // errNotPassed means that BeforeTick has returned nil, and that this could not be recorded: no

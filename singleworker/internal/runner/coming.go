@@ -7,8 +7,8 @@ import (
 )
 
 // expect decides on the jobs of an alarm when a tick comes, together with all that have one at the
-// same time: one timer and one turn of the loop serve thousands. Nothing is claimed before: what a
-// crash finds claimed waits for the end of the session.
+// same time: one timer and one turn of the loop serve thousands. Nothing is claimed before: a run
+// that is claimed when its owner crashes waits for the end of the session.
 func (r *Runner) expect(a *alarm, tick time.Time, in time.Duration) {
 	if in == 0 {
 		r.come(tick, a)

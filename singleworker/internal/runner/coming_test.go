@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// due is a world in which many jobs have a tick every minute, and what happened in it.
+// due is a world in which many jobs have a tick every minute, and the events in it.
 type due struct {
 	*world
 
@@ -97,8 +97,8 @@ func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 	}
 }
 
-// What is decided at one moment is sent together, in transactions that are full. Results of a crowd
-// wait until it has begun, unless something waits for them.
+// Decisions of one moment are sent together, in transactions that are full. Results of a crowd wait
+// until it has begun, unless something waits for them.
 func TestCrowdIsSentTogether(t *testing.T) {
 	t.Parallel()
 	const tick, slow, stopped = time.Minute, 5 * time.Millisecond, 20 * time.Millisecond
@@ -167,7 +167,7 @@ func TestRunThatEndsBeforeTheTickOfACrowd(t *testing.T) {
 	}
 }
 
-// What happens between the writing of a claim and its answer decides whether the run begins.
+// Events between the writing of a claim and its answer decide whether the run begins.
 func TestClaimedAndNotBegun(t *testing.T) {
 	t.Parallel()
 	const tick, jobs, slow = time.Minute, 100, 10 * time.Millisecond

@@ -6,7 +6,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// decision is what the loop has decided in this turn and not sent yet.
+// decision is a decision of the loop in this turn that was not sent yet.
 type decision struct {
 	commit *ticks.Commit
 	done   func(current *ticks.Record, err error)
@@ -24,7 +24,7 @@ func (r *Runner) commit(c *ticks.Commit, done func(current *ticks.Record, err er
 	}
 }
 
-// flush sends what was decided.
+// flush sends the decisions of this turn.
 func (r *Runner) flush() {
 	if len(r.decided) == 0 {
 		return
@@ -45,7 +45,7 @@ func (r *Runner) commitAlone(c *ticks.Commit, done func(current *ticks.Record, e
 }
 
 // Results cost more than claims, and other instances claim at the same time. So results are held
-// back for so long after a tick of that many jobs: until all have begun what is due, as a rule.
+// back for so long after a tick of that many jobs: until all have begun their runs, as a rule.
 const (
 	crowd       = 32
 	resultsHeld = 35 * time.Millisecond

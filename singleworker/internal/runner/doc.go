@@ -13,8 +13,8 @@
 //	                             │          └ refused: decide again, based on the current record
 //	                             └ package ticks: nothing, or a change of the job's record
 //
-// What is not written has not happened: a run starts after its commit succeeded,
-// and a decision that could not be written is made again.
+// Nothing has happened until it is written: a run starts after its commit succeeded, and a decision
+// that could not be written is made again.
 //
 // A tick is the scheduled time, never the time at which the alarm went off.
 //

@@ -28,7 +28,7 @@ func (r *Runner) Evict(name string) {
 }
 
 // endAlways ends the run of a job that always runs if its job has been changed from was to is: it
-// would have what it began with for ever. A pause ends no run.
+// would keep its first settings for ever. A pause ends no run.
 func (r *Runner) endAlways(was, is Job) {
 	act := r.running[is.Name]
 	if act == nil || !act.always {

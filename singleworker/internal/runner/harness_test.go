@@ -63,7 +63,7 @@ func (k *keeper) world(sid string, token int64) *world {
 	return w
 }
 
-// logBuffer keeps what was logged.
+// logBuffer keeps the log's text.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -87,7 +87,7 @@ func (w *world) run(ctx context.Context) {
 	synctest.Wait()
 }
 
-// pass lets time pass, including what happens at its end.
+// pass lets time pass, including all events at its end.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -54,7 +54,7 @@ func (r *Runner) due(a *alarm) {
 	}
 }
 
-// decide does what is to be done now according to the job's records and the time.
+// decide takes the next step according to the job's records and the time.
 func (r *Runner) decide(j *job) {
 	if r.jobs[j.Name] != j || j.committing {
 		return // disowned, or called again when the commit has ended

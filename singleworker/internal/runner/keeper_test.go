@@ -25,7 +25,7 @@ var (
 type keeper struct {
 	t *testing.T
 
-	// pull decides what happens to each commit; nil applies all.
+	// pull decides the outcome of each commit; nil applies all.
 	pull func(c ticks.Commit) lever
 	// amend, if not nil, is the error of Amend.
 	amend error
@@ -38,7 +38,7 @@ type keeper struct {
 	dropped []string       // requests, in order
 }
 
-// lever is what happens to one commit.
+// lever is the outcome of one commit.
 type lever struct {
 	delay    time.Duration // before it is processed
 	refuse   error         // and it is not applied
@@ -106,7 +106,7 @@ func (k *keeper) opened(name string) (records []ticks.Record) {
 	return records
 }
 
-// Commit does what package coord documents.
+// Commit implements the method that package coord documents.
 func (k *keeper) Commit(all []*ticks.Commit, done func(int, *ticks.Record, error)) {
 	k.mu.Lock()
 	k.sent = append(k.sent, fmt.Sprintf("%v: %d", time.Since(midnight), len(all)))
@@ -184,7 +184,7 @@ func (k *keeper) judge(c ticks.Commit, to ticks.Record) {
 	}
 }
 
-// History does what package coord documents.
+// History implements the method that package coord documents.
 func (k *keeper) History(job string, done func([]ticks.Entry, error)) {
 	go func() {
 		k.mu.Lock()
@@ -199,7 +199,7 @@ func (k *keeper) History(job string, done func([]ticks.Entry, error)) {
 	}()
 }
 
-// Amend does what package coord documents.
+// Amend implements the method that package coord documents.
 func (k *keeper) Amend(job string, e ticks.Entry, done func(error)) { done(k.correct(job, e)) }
 
 func (k *keeper) correct(job string, e ticks.Entry) error {

@@ -7,9 +7,8 @@ func (r *Runner) full() bool {
 	return r.cfg.MaxRunning > 0 && len(r.running)-r.endless >= r.cfg.MaxRunning
 }
 
-// queue makes a job wait until a run of another one has ended. What is to be done is decided then,
-// by the time that it is: a tick that has waited for too long is subject to the job's misfire
-// policy.
+// queue makes a job wait until a run of another one has ended. The decision is made then, by the
+// time that it is: a tick that has waited for too long is subject to the job's misfire policy.
 func (r *Runner) queue(j *job) {
 	r.release() // it waits for the results
 	if j.waitsSince.IsZero() {

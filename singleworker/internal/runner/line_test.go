@@ -101,7 +101,8 @@ func TestMaxRunningOfACrowd(t *testing.T) {
 	})
 }
 
-// What has waited for longer than its misfire policy allows is not run, and the history says why.
+// A tick that has waited for longer than its misfire policy allows is not run, and the history says
+// why.
 func TestMaxRunningDelaysBeyondTheMisfirePolicy(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]ticks.Policy{

@@ -133,7 +133,7 @@ func TestAbandonedRun(t *testing.T) {
 	}
 }
 
-// The next owner runs at once what a stop has interrupted.
+// The next owner runs at once a run that a stop has interrupted.
 func TestInterruptedRunIsRunByTheNextOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// What a pause holds back follows it, also if the pause has no end and is resumed.
+// Ticks that a pause holds back run after it, also if the pause has no end and is resumed.
 func TestPauseThatIsResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

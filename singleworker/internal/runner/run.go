@@ -141,7 +141,7 @@ func (e *execution) result(err error) Result {
 	return result
 }
 
-// outcome converts a result into what is recorded.
+// outcome converts a result into the outcome that is recorded.
 func outcome(result Result) ticks.Outcome {
 	o := ticks.Outcome{
 		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.NotBegun, Moved: result.moved,

@@ -48,8 +48,7 @@ type Keeper interface {
 	Drop(job, request string)
 }
 
-// Observer is notified of what happens to ticks, from the runs' goroutines and from
-// the loop.
+// Observer is notified of the fates of ticks, from the runs' goroutines and from the loop.
 type Observer interface {
 	Started(r Run)
 	Ended(r Result)
@@ -140,7 +139,7 @@ func (r *Runner) Requested(name string, requests []ticks.Request) {
 	})
 }
 
-// Begun tells what is known of the first shard, for which a job waits.
+// Begun passes on the gate of the first shard for which a job waits.
 func (r *Runner) Begun(name string, gate *ticks.Gate) {
 	r.box.Post(func() {
 		if j := r.jobs[name]; j != nil {

@@ -22,7 +22,7 @@ const (
 // nothing could be read that refuses them.
 const fanOut = 8
 
-// Result is what became of one group of operations.
+// Result is the outcome of one group of operations.
 type Result struct {
 	Err     error
 	Refused int           // index in the group of the operation that was refused, or -1
@@ -69,8 +69,8 @@ func (l *Loop) Apply(ctx context.Context, groups [][]zkconn.Op) []Result {
 
 // apply sends one transaction, and again without the refused group, if one is. That costs one
 // request if it was the only one. A second refusal is unlikely to be the last of hundreds: then the
-// nodes are read, which tell all that are, in few requests. What is refused nevertheless, because a
-// node may not be read, say, has the others sent in pieces.
+// nodes are read, which tell all that are, in few requests. A group that is refused nevertheless,
+// because a node may not be read, say, has the others sent in pieces.
 func (l *Loop) apply(ctx context.Context, groups [][]zkconn.Op, refusals int) []Result {
 	results := make([]Result, len(groups))
 	tx := combine(groups)
@@ -149,8 +149,8 @@ func combine(groups [][]zkconn.Op) transaction {
 	return tx
 }
 
-// refuse reads the nodes of a refused transaction, answers those of some groups that they refuse,
-// and returns the others.
+// refuse reads the nodes of a refused transaction, answers the groups of some that they refuse, and
+// returns the others.
 func (tx transaction) refuse(ctx context.Context, conn *zkconn.Conn, some []int, results []Result) (rest []int) {
 	var reads []zkconn.Read
 	nodes := make(map[string]zkconn.ReadResult) // by path

@@ -72,7 +72,7 @@ func TestSameCheckIsSentOnce(t *testing.T) {
 	}
 }
 
-// What an operation meets that comes after a change of its node, only the server knows.
+// Only the server knows the outcome of an operation that comes after a change of its node.
 func TestNodesRefuseTheFirstChange(t *testing.T) {
 	t.Parallel()
 	nodes := map[string]zkconn.ReadResult{"/a": {Stat: zkconn.Stat{Version: 1}}, "/b": {Err: zkconn.ErrNoNode}, "/c": {Err: zkconn.ErrDenied}}
@@ -106,7 +106,7 @@ func TestOnePerTime(t *testing.T) {
 	}
 }
 
-// batch is what a group of operations meets at the server, by the names of the jobs.
+// batch is the state of the server when a group of operations arrives, by the names of the jobs.
 type batch struct {
 	moved, gone []string     // jobs whose tick was written, or that were deleted, meanwhile
 	cut         zkdev.Action // what happens to the second transaction, instead of being answered
@@ -117,8 +117,8 @@ type batch struct {
 // roundTrip is how long the server takes to answer each transaction.
 const roundTrip = 10 * time.Millisecond
 
-// apply sends a batch of one claim for each job to a server, and returns what became of them and,
-// by round trip, the transactions and bulk reads that were sent, in alphabetical order.
+// apply sends a batch of one claim for each job to a server, and returns their results and, by
+// round trip, the transactions and bulk reads that were sent, in alphabetical order.
 func (b batch) apply(t *testing.T, jobs ...string) (results []Result, rounds [][]string) {
 	t.Helper()
 	server := zkdev.Start(t, zkdev.Config{NoListen: true})
@@ -245,7 +245,7 @@ func TestBatchIsOneTransaction(t *testing.T) {
 	})
 }
 
-// What was not refused goes together again.
+// Groups that were not refused go together again.
 func TestRefusedGroupCostsTheOthersOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,8 +278,8 @@ func TestManyRefusalsCostFewRequests(t *testing.T) {
 		"all":             {groups: maxBatch, refused: func(int) bool { return true }, want: []int{1, 1, 4}},
 		"all are gone":    {groups: maxBatch, refused: func(int) bool { return true }, gone: true, want: []int{1, 1, 4}},
 		"two of few":      {groups: 2 + fanOut, refused: func(i int) bool { return i < 2 }, want: []int{1, 1, fanOut}},
-		// What is refused may not be read: the rest is divided, and divided again. So it costs one
-		// request for each group at most, and a few.
+		// Nodes of refused groups may not be read: the rest is divided, and divided again. So it costs
+		// one request for each group at most, and a few.
 		"one, hidden":            {groups: maxBatch, refused: func(i int) bool { return i == 300 }, hidden: true, want: []int{1, 1}},
 		"twenty, hidden":         {groups: 100, refused: func(i int) bool { return i < 20 }, hidden: true, want: []int{1, 1, 2, 8, 12, 8}},
 		"twenty of many, hidden": {groups: maxBatch, refused: func(i int) bool { return i%25 == 24 }, hidden: true, want: []int{1, 1, 5, 8, 56, 63}},

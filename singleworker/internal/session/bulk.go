@@ -6,18 +6,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// readWindow is how many requests of zkconn.MaxReads are under way. What else is sent waits for
-// those at most: some thousand reads, which a server answers in some 20 ms.
+// readWindow is how many requests of zkconn.MaxReads are under way. Other requests wait for those
+// at most: some thousand reads, which a server answers in some 20 ms.
 const readWindow = 4
 
-// A reader sends what a loop reads in few requests.
+// A reader sends a loop's reads in few requests.
 type reader struct {
 	loop     *Loop
 	queue    []reading // in the order of asking; some of the first may be sent
 	underWay int       // requests
 }
 
-// A reading is what one call of Read has asked for.
+// A reading is the reads of one call of Read.
 type reading struct {
 	*outcome
 
@@ -48,18 +48,18 @@ func (o *outcome) take(first int, part []zkconn.ReadResult) {
 	}
 }
 
-// Read reads nodes together with what else is read in this turn, and then calls done on the loop,
-// with the results in the order of reads. The errors are those of ReadMany, which this uses: there
-// is one error for each read.
+// Read reads nodes together with the other reads of this turn, and then calls done on the loop,
+// with the results in the order of reads. The errors are ReadMany's, which this uses: there is one
+// error for each read.
 //
 // It costs one request of 256 reads, or two if they are to be watched, for as many nodes. At most
-// four such requests are under way; what is asked for first is sent first, so that who reads many
-// nodes keeps those waiting that read after it, but no writes. done gets the results of all its
-// reads at once.
+// four such requests are under way. The oldest reads are sent first, so that who reads many nodes
+// keeps those waiting that read after it, but no writes. done gets the results of all its reads at
+// once.
 //
 // The watches end with the connection: who relies on them reads again when the instance has joined
-// again. What was read with a watch in an earlier connection is answered with ErrLost, even if its
-// answer has come.
+// again. A read with a watch in an earlier connection is answered with ErrLost, even if its answer
+// has come.
 func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
 	if len(reads) == 0 {
 		r.loop.Defer(func() { done(nil) })
@@ -68,7 +68,7 @@ func (r *reader) Read(reads []zkconn.Read, done func([]zkconn.ReadResult)) {
 	r.queue = append(r.queue, reading{&outcome{n: len(reads), open: len(reads), done: done}, reads, 0})
 }
 
-// send sends what the window has room for.
+// send sends reads until the window is full.
 func (r *reader) send() {
 	for r.underWay < readWindow && len(r.queue) > 0 {
 		reads, deliver := r.take()
@@ -87,7 +87,7 @@ func (r *reader) send() {
 	}
 }
 
-// loseWatches makes what was read with a watch that has ended unknown.
+// loseWatches makes the results of reads unknown whose watch has ended.
 func loseWatches(reads []zkconn.Read, results []zkconn.ReadResult) {
 	for i, read := range reads {
 		if read.Watch && results[i].Err == nil {

@@ -44,7 +44,7 @@ func nodes(g *roomtest.Group, l *roomtest.Loop, name string, n int) []zkconn.Rea
 	return reads
 }
 
-// Everything that a turn reads travels together, and each caller gets what it has asked for.
+// Everything that a turn reads travels together, and each caller gets its own results.
 func TestReadsOfATurnTravelTogether(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -90,8 +90,8 @@ func TestReadsOfATurnTravelTogether(t *testing.T) {
 	})
 }
 
-// The instance is in another connection before what it has read is taken in, though that was
-// answered: the watches have ended.
+// The instance is in another connection before its reads are taken in, though they were answered:
+// the watches have ended.
 func TestReadingIsTakenInTooLate(t *testing.T) {
 	t.Parallel()
 	for what, late := range map[string]bool{"in time": false, "too late": true} {

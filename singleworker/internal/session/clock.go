@@ -19,8 +19,7 @@ type ServerClock struct {
 	compared  time.Duration // Mono: when it was last compared with the wall clock
 }
 
-// Multi is that of Conn. It takes from the answer what time it is by ZooKeeper's clock. It may be
-// called by anybody.
+// Multi is Conn's Multi. It takes ZooKeeper's time from the answer. It may be called by anybody.
 func (c *ServerClock) Multi(ctx context.Context, ops ...zkconn.Op) ([]zkconn.Stat, error) {
 	l := c.loop
 	sent := l.Clock.Reading()

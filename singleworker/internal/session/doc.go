@@ -4,7 +4,8 @@
 // Requests run beside the loop and post their outcome back as a closure. Posted closures are facts:
 // they queue without bound and none is dropped. Nothing in the loop waits.
 //
-// Each posted closure begins a turn. What it leads to is deferred ([Loop.Defer], [Loop.Tell]) and
-// run in order before the next one, so that no room is re-entered while it works. What a turn
-// writes travels in as few transactions as possible, in the lanes of [Lane].
+// Each posted closure begins a turn. The notices and closures that result are deferred
+// ([Loop.Defer], [Loop.Tell]) and run in order before the next one, so that no room is re-entered
+// while it works. The writes of a turn travel in as few transactions as possible, in the lanes of
+// [Lane].
 package session

@@ -6,7 +6,8 @@ import (
 	"weak"
 )
 
-// A loop does not hold what its turns have done: it may be the readings of all slots.
+// A loop does not hold the closures that its turns have run: they may hold the readings of all
+// slots.
 func TestLoopHoldsNothingThatWasDone(t *testing.T) {
 	t.Parallel()
 	l := new(Loop)

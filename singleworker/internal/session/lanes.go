@@ -18,22 +18,22 @@ type Lane int
 const (
 	// Beats is for heartbeats, which never wait: leases depend on them.
 	Beats Lane = iota
-	// Claims is for what a run waits for: its claim, and the way of its slot from one owner to the
-	// next.
+	// Claims is for the writes that a run waits for: its claim, and the way of its slot from one owner
+	// to the next.
 	Claims
 	// Others is for everything else, such as results. It waits for claims, up to patience.
 	Others
 )
 
-// underWay limits the transactions of a lane that are under way. What comes meanwhile goes together
-// with the next one; two keep the server busy. So a heartbeat has at most three transactions before
-// it.
+// underWay limits the transactions of a lane that are under way. Writes that come meanwhile go
+// together with the next one; two keep the server busy. So a heartbeat has at most three
+// transactions before it.
 var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Others: 1}
 
 // patience is how long writes of Others wait while there are claims. They gather meanwhile.
 const patience = 25 * time.Millisecond
 
-// lane is what waits in a Lane, and what is under way.
+// lane is the queue of a Lane, with the transactions under way.
 type lane struct {
 	waiting  []writing
 	underWay []time.Duration // Mono: of each transaction, when its first group of operations came
@@ -50,8 +50,8 @@ type writing struct {
 // lanes are the queues by Lane.
 type lanes [len(underWay)]lane
 
-// Write sends ops, all or none of them, together with what else is written in this lane, and then
-// calls done on the loop.
+// Write sends ops, all or none of them, together with other writes of this lane, and then calls
+// done on the loop.
 func (l *Loop) Write(to Lane, ops []zkconn.Op, done func(Result)) {
 	q := &l.lanes[to]
 	q.waiting = append(q.waiting, writing{ops: ops, at: l.Now(), done: func(_ int, r Result) { done(r) }})
@@ -82,7 +82,7 @@ func (l *Loop) Waited(in Lane) time.Duration {
 	return 0
 }
 
-// flush sends what may be sent of each lane.
+// flush sends the writes of each lane that may be sent.
 func (ls *lanes) flush(l *Loop) {
 	for to := range ls {
 		q := &ls[to]
@@ -92,7 +92,7 @@ func (ls *lanes) flush(l *Loop) {
 	}
 }
 
-// heldUntil is, on Mono, when to send what waits in a lane although there are claims.
+// heldUntil is, on Mono, when to send the waiting writes of a lane although there are claims.
 func (ls *lanes) heldUntil(to Lane) time.Duration {
 	if to != Others || ls[Claims].empty() {
 		return 0
@@ -145,8 +145,8 @@ func answer(writes []writing, result func(i int) Result) {
 	}
 }
 
-// drop answers what was not sent before the connection was lost. Its writers must learn first what
-// has changed meanwhile.
+// drop answers the writes that were not sent before the connection was lost. Their writers must
+// learn first which nodes have changed meanwhile.
 func (ls *lanes) drop(now lease.Instant) {
 	lost := Result{Err: zkconn.ErrLost, Refused: -1, SentAt: now}
 	for to := range ls {

@@ -95,7 +95,7 @@ func (w *traffic) wantSent(want ...string) {
 	}
 }
 
-// What comes while two are under way goes together when they are answered.
+// Claims that come while two are under way go together when they are answered.
 func TestClaimsGatherWhileOthersAreUnderWay(t *testing.T) {
 	t.Parallel()
 	inTraffic(t, func(w *traffic) {
@@ -135,8 +135,8 @@ func TestHeartbeatPassesWhatWaits(t *testing.T) {
 	})
 }
 
-// The answer to a heartbeat passes what waits for the loop: a lease must not lapse because the loop
-// is busy with other answers.
+// The answer to a heartbeat passes other work that waits for the loop: a lease must not lapse
+// because the loop is busy with other answers.
 func TestAnswersToHeartbeatsComeFirst(t *testing.T) {
 	t.Parallel()
 	inTraffic(t, func(w *traffic) {
@@ -200,8 +200,8 @@ func TestOthersWaitForClaims(t *testing.T) {
 	})
 }
 
-// What was not sent when the connection is lost is not sent in the next one: it is answered as
-// unknown.
+// A write that was not sent when the connection is lost is not sent in the next one: it is answered
+// as unknown.
 func TestNothingWaitsBeyondTheConnection(t *testing.T) {
 	t.Parallel()
 	inTraffic(t, func(w *traffic) {

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// A Listener follows a signal, see package signals: what it tells of need not be watched.
+// A Listener follows a signal, see package signals: the records that it covers need not be watched.
 type Listener struct {
 	loop *Loop
 	node zkconn.Op // makes its node
@@ -22,9 +22,9 @@ type Listener struct {
 	waits   bool // its node is being made, or it is read again later
 }
 
-// Listen returns what follows the signal whose node an operation makes. told is called on the loop
-// with what has changed: with "" if anything may have, because a change was not seen, or because
-// the signal cannot be read. Then it is called once in a sync period.
+// Listen returns a listener for the signal whose node an operation makes. told is called on the
+// loop with the name of the changed record: with "" if anything may have changed, because a change
+// was not seen, or because the signal cannot be read. Then it is called once in a sync period.
 func Listen(l *Loop, node zkconn.Op, told func(about string)) *Listener {
 	return &Listener{loop: l, node: node, told: told}
 }

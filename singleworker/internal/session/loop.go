@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ErrEnded is returned by what needs the loop after Run has returned.
+// ErrEnded is the error of calls that need the loop after Run has returned.
 var ErrEnded = errors.New("no longer part of the group")
 
 // Config is all that a Loop needs. Every field but Chance must be set.
@@ -27,13 +27,13 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Handler is what a Loop drives. All methods are called on the loop's goroutine.
+// Handler has the calls of a Loop to its owner. All methods are called on the loop's goroutine.
 type Handler interface {
 	// Event handles a session or watch event, in the order of their arrival.
 	Event(ev zkconn.Event)
 	// Handle handles a notice that a room has told.
 	Handle(n Notice)
-	// Turn is called at each wake-up, after what was posted: do what is due.
+	// Turn is called at each wake-up, after the posted closures: do all work that is due.
 	Turn()
 	// Settled is called when everything that a turn led to is done: the loop ends when it returns
 	// true, or an error.
@@ -44,7 +44,7 @@ type Handler interface {
 	Next() time.Duration
 }
 
-// Notice is what one room tells the others without knowing them. Each room defines its own.
+// Notice is news of one room for others that it does not know. Each room defines its own.
 type Notice any
 
 // Loop owns the connection and runs everything else of an instance on one goroutine. Post may be
@@ -74,7 +74,7 @@ type Loop struct {
 	status
 }
 
-// status is what the loop knows of its session.
+// status is the state of the loop's session.
 type status struct {
 	connected bool
 	joined    bool // the instance's ephemeral node exists
@@ -143,7 +143,7 @@ func (l *Loop) run(ctx context.Context) error {
 	}
 }
 
-// finishTurn does what the turn has led to, and sends what it wrote and what it reads.
+// finishTurn runs the closures that the turn has deferred, and sends its writes and reads.
 func (l *Loop) finishTurn() {
 	l.drain()
 	l.lanes.flush(l)
@@ -161,7 +161,7 @@ func (l *Loop) PostOr(f, ended func()) {
 	}, ended)
 }
 
-// end drops what is posted to a loop that nobody runs any more.
+// end drops the closures that are posted to a loop that nobody runs any more.
 func (l *Loop) end() {
 	close(l.ended)
 	l.box.Close()
@@ -229,8 +229,8 @@ func (l *Loop) NextLook() time.Duration {
 // Connected reports whether a server is connected.
 func (l *Loop) Connected() bool { return l.connected }
 
-// Joined reports whether this instance is part of the group: only then may anything be written but
-// what joining itself takes.
+// Joined reports whether this instance is part of the group: only then may anything be written,
+// except by joining itself.
 func (l *Loop) Joined() bool { return l.joined }
 
 // SetJoined notes that the instance's ephemeral node exists, or no longer does.
@@ -295,8 +295,8 @@ func (l *Loop) warnIfUnreachable() {
 		"servers", l.Conn.Servers(), "err", err)
 }
 
-// OnePerTime keeps a request from being sent twice at once: what is asked for meanwhile is sent
-// once more afterwards. The zero value is ready.
+// OnePerTime keeps a request from being sent twice at once: if it is asked for meanwhile, it is
+// sent once more afterwards. The zero value is ready.
 type OnePerTime struct{ running, again bool }
 
 // Begin reports whether to send now.

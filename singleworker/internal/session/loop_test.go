@@ -16,8 +16,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What a closure leads to runs after it, in the order in which it was asked for, and before the
-// next closure.
+// Closures that a closure defers run after it, in the order in which they were deferred, and before
+// the next posted closure.
 func TestTurnIsInOrderAndNothingReenters(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -58,7 +58,7 @@ func TestTurnIsInOrderAndNothingReenters(t *testing.T) {
 	})
 }
 
-// Everything that a turn writes, also in what it led to, is one transaction.
+// Everything that a turn writes, also in deferred closures, is one transaction.
 func TestWritesOfATurnTravelTogether(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -127,7 +127,7 @@ func TestRunReturnsWhatSettledSays(t *testing.T) {
 	}
 }
 
-// What comes after the end is dropped, and blocks nobody.
+// A closure that comes after the end is dropped, and blocks nobody.
 func TestAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
-// What was watched in a connection that has ended since is to be read again. What was only read, or
-// not, stays.
+// A node that was watched in a connection that has ended since is to be read again. A node that was
+// only read, or not at all, stays.
 func TestWatchesOfAnEarlierConnectionAreLost(t *testing.T) {
 	t.Parallel()
 	reads := []zkconn.Read{{Path: "/a", Watch: true}, {Path: "/b"}, {Path: "/c", Watch: true}}

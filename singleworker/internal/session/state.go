@@ -3,7 +3,7 @@ package session
 // State is the state of the session with ZooKeeper.
 type State string
 
-// The states of the session, and what a change is called.
+// The states of the session, and the names of changes to them.
 const (
 	Connecting  State = "connecting"  // there was no session yet
 	Connected   State = "connected"   // in a new session

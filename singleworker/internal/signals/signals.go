@@ -1,9 +1,9 @@
 // Package signals tells those who must look of a change, by a node that the same transaction sets.
 //
 // A watch on each record tells of everything, and costs the server one for each record and
-// instance. Of what seldom changes, only a few nodes are watched instead, each for many records:
-// who changes one of these sets that node as well, whatever its version, with the name of what has
-// changed. So the event, and the node's data, come no later than the change can be read.
+// instance. For records that seldom change, only a few nodes are watched instead, each for many
+// records: who changes one of these sets that node as well, whatever its version, with the name of
+// the changed record. So the event, and the node's data, come no later than the change can be read.
 //
 // The jobs are divided among 64 signals. An instance that hears of one reads it and watches it
 // again. If its version is the next one and it names a job, that job alone is read; if a version
@@ -66,7 +66,7 @@ func OfRequests(tree zkrec.Tree, slots map[string][]string) (of []Signal) {
 	return of
 }
 
-// Slots is what a signal of requests names; nil if it may be any.
+// Slots is the slots that a signal of requests names; nil if it may be any.
 func Slots(about string) []string {
 	if about == "" {
 		return nil
@@ -125,8 +125,8 @@ func refused(err error, of []Signal) int {
 	return slices.IndexFunc(of, func(s Signal) bool { return s.Path == failed.Path })
 }
 
-// Prepare makes the signals of jobs that do not exist, and the parent of those of requests. One
-// that cannot be made is left to those who need it.
+// Prepare makes the signals of jobs that do not exist, and the parent of the signals of requests.
+// One that cannot be made is left to those who need it.
 func Prepare(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) error {
 	for _, root := range []string{tree.Asked(), tree.Changes()} {
 		if err := conn.EnsureRoot(ctx, root); err != nil {

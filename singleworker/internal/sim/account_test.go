@@ -16,7 +16,7 @@ import (
 
 func clockMs(ms int64) string { return clock(time.UnixMilli(ms)) }
 
-// account is what the log says about the ticks of one slot, from its creation to its deletion.
+// account is the log's evidence about the ticks of one slot, from its creation to its deletion.
 type account struct {
 	slot    string
 	terms   []term // in which the job's ticks are the slot's, by the schedules of the time
@@ -89,8 +89,8 @@ func (l *ledger) closeAccount(slot string, txn *zkdev.Txn) {
 	}
 }
 
-// written adds what is new in a history. One change adds less than the history keeps, so
-// that nothing is lost between two of them.
+// written adds the new entries of a history. One change adds less than the history keeps, so that
+// nothing is lost between two of them.
 func (a *account) written(h zkrec.History, txn *zkdev.Txn) {
 	for _, e := range h.Entries {
 		if slices.Contains(a.history.Entries, e) {
@@ -242,7 +242,7 @@ func (a *account) next(tick int64) int64 {
 	return math.MaxInt64
 }
 
-// checkAccountOf verifies what became of one tick.
+// checkAccountOf verifies the fate of one tick.
 func (l *ledger) checkAccountOf(acc *account, tick int64) {
 	at := time.UnixMilli(tick)
 	rows, runs := acc.rows[tick], acc.runs[tick]

@@ -15,7 +15,7 @@ import (
 var againFlag = flag.Int("sim.again", 0, "how many times to run the first seed of each breach again; 0: one seed, twice")
 
 // A seed that shows a violation shows it again, in 19 of 20 runs at least. With -sim.again=20 it is
-// counted for every breach, or that of -sim.breach.
+// counted for every breach, or for -sim.breach alone.
 func TestViolationComesAgain(t *testing.T) {
 	t.Parallel()
 	const within = 400
@@ -61,7 +61,7 @@ func TestViolationComesAgain(t *testing.T) {
 
 var everyProperty = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 
-// A step whose time is known, from an earlier run of its seed, draws what it drew then.
+// A step whose time is known, from an earlier run of its seed, draws the same numbers again.
 func TestStepDrawsTheSameAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

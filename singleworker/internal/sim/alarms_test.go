@@ -27,14 +27,14 @@ type alarmed struct {
 	told   int    // how often the hook of who raised it was called
 }
 
-// warned is what OnTickMissed was told.
+// warned is a call of OnTickMissed.
 type warned struct {
 	sid string
 	at  time.Time
 	singleworker.Missed
 }
 
-// mark is what a slot's watermark was until a time.
+// mark is a slot's watermark until a time.
 type mark struct {
 	until     time.Time
 	watermark int64
@@ -54,7 +54,7 @@ func (a *account) markAt(t time.Time) int64 {
 	return a.record.Watermark
 }
 
-// advanced notes that the watermark moves, and forgets what nobody can have read any more.
+// advanced notes that the watermark moves, and forgets marks that nobody can have read any more.
 func (a *account) advanced(at time.Time, window time.Duration) {
 	for len(a.marks) > 0 && a.marks[0].until.Before(at.Add(-window)) {
 		a.marks = a.marks[1:]
@@ -62,7 +62,7 @@ func (a *account) advanced(at time.Time, window time.Duration) {
 	a.marks = append(a.marks, mark{at, a.record.Watermark})
 }
 
-// stale is how old what an instance knows may be when its alarm is written: a reply and a request
+// stale is how old an instance's knowledge may be when its alarm is written: a reply and a request
 // may each take the better part of a session, and its server be one behind. The longest session of
 // the simulation has 10 s.
 const stale = 30 * time.Second

@@ -48,7 +48,7 @@ const (
 	gatedSettles = 6 * gatedSession // after the last fault
 )
 
-// What BeforeTick does at a tick: of each job the same at all instances.
+// The deeds of BeforeTick at a tick, which are the same at all instances of a job.
 const (
 	beforePasses = iota
 	beforeIsSlow
@@ -59,7 +59,7 @@ const (
 	beforeKinds
 )
 
-// beforeOf says what BeforeTick does for a job at a tick.
+// beforeOf is the deed of BeforeTick for a job at a tick.
 func beforeOf(name string, tick time.Time) int {
 	return int(tick.Unix()/int64(gatedPeriod.Seconds())+int64(name[len(name)-1])) % beforeKinds
 }
@@ -211,7 +211,7 @@ func (g *gated) edit(name string, change func(j *jobs.Job)) {
 	})
 }
 
-// run returns what was wrong.
+// run returns the faults that it finds.
 func (g *gated) run() (wrong []string) {
 	for k := range 3 {
 		g.start(fmt.Sprintf("i%d", k))

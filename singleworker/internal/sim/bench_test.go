@@ -11,18 +11,18 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
-// application is what the jobs of an application look like: few every some seconds, most every some
-// minutes. 30 jobs of it have 60 ticks per minute.
+// application is the schedules of a usual application: few jobs every some seconds, most every some
+// minutes.
 var application = []string{
 	"*/5 * * * * ?", "*/15 * * * * ?", "*/30 * * * * ?", "0 * * * * ?", "@every 90s",
 	"0 */5 * * * ?", "20 */5 * * * ?", "0 */15 * * * ?", "@hourly", "0 30 4 * * ?",
 }
 
-// BenchmarkVirtualHour is what an hour of a group costs on which nothing bad happens: the
-// production code of 6 instances with the defaults of Config, from the Manager down, 30 jobs whose
-// handlers return at once, the server, and the record of it all; messages take no time. It reports
-// real seconds per virtual hour, once with an application's schedules and once with those of the
-// simulation, which are much denser: 7 ticks per second.
+// BenchmarkVirtualHour measures an hour of a group on which nothing bad happens: the production
+// code of 6 instances with the defaults of Config, from the Manager down, 30 jobs whose handlers
+// return at once, the server, and the record of it all; messages take no time. It reports real
+// seconds per virtual hour, once with an application's schedules and once with the simulation's,
+// which are much denser: 7 ticks per second.
 func BenchmarkVirtualHour(b *testing.B) {
 	for _, load := range []struct {
 		name      string

@@ -31,7 +31,7 @@ func has(r *zkdev.Request, op zkdev.Op, suffix string) bool {
 }
 
 // isClaim reports whether a transaction is a claim that opens a run: between two checks it writes a
-// heartbeat. What is checked, and which heartbeat, a breach may have changed.
+// heartbeat. A breach may have changed the checks, and the heartbeat's path.
 func isClaim(r *zkdev.Request) bool {
 	for k := 2; k < len(r.Ops); k++ {
 		beat := r.Ops[k-1]
@@ -71,7 +71,7 @@ func (s *scene) isSignOfLife(r *zkdev.Request) bool {
 	return slices.ContainsFunc(r.Ops, func(o zkdev.Request) bool { return strings.HasPrefix(o.Path, s.Tree().Lives()+"/") })
 }
 
-// await waits for what a scene is about.
+// await waits for the event that a scene is about.
 func (s *scene) await(happened <-chan struct{}) {
 	select {
 	case <-happened:
@@ -80,8 +80,8 @@ func (s *scene) await(happened <-chan struct{}) {
 	}
 }
 
-// passOver keeps from the owner what the other's request, which is delayed for d, brings
-// about: otherwise its watch would tell it at the same virtual instant.
+// passOver keeps from the owner the effects of the other's request, which is delayed for d:
+// otherwise its watch would tell it at the same virtual instant.
 func (s *scene) passOver(owner *swtest.Instance, d time.Duration) {
 	time.Sleep(d - time.Millisecond)
 	owner.Partition()

@@ -100,7 +100,7 @@ func absent(path string, data []byte) []byte {
 	})
 }
 
-// loseParts deletes what is on record of the instances' parts of jobs.
+// loseParts deletes the records of the instances' parts of jobs.
 func loseParts(w *world) {
 	w.read()
 	for _, slot := range slices.Sorted(maps.Keys(w.ledger.accounts)) {

@@ -15,8 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// evidence is the checker's input. What an instance reports about itself, its leases and its
-// hooks, is compared with the log.
+// evidence is the checker's input. An instance's reports about itself, its leases and its hooks are
+// compared with the log.
 type evidence struct {
 	tree    zkrec.Tree
 	session time.Duration // as granted
@@ -46,7 +46,7 @@ type evidence struct {
 	stops     map[*zkdev.Client][]stop
 }
 
-// witness collects what the instances of a cluster say of themselves.
+// witness collects the reports of a cluster's instances about themselves.
 type witness struct {
 	mu         sync.Mutex
 	hooks      []adoption
@@ -90,7 +90,7 @@ func (w *witness) listen(name string, hooks *singleworker.Hooks) {
 	}
 }
 
-// evidence is what there is when all instances have stopped.
+// evidence is all evidence when all instances have stopped.
 func (w *witness) evidence(c *swtest.Cluster, session time.Duration) evidence {
 	return evidence{
 		tree: c.Tree(), session: session, log: c.Server.Log(), runs: c.Runs(), rights: c.Rights(),
@@ -144,7 +144,7 @@ type reign struct {
 	recs  map[string]*zkrec.Tick // and what they say
 }
 
-// ledger is what the log says.
+// ledger is the log's evidence.
 type ledger struct {
 	evidence
 
@@ -178,8 +178,8 @@ type ledger struct {
 	// labelsOf are an instance's, and orderHeard is after how long an order is followed.
 	labelsOf   func(sid string) map[string]string
 	orderHeard time.Duration
-	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are those of
-	// the clocks.
+	// clockHeard is after how long an instance knows that its clock is wrong, and offsets are the
+	// offsets of the clocks.
 	clockHeard     time.Duration
 	offsets        map[string][]offset
 	server         []offset          // of the server's clock
@@ -239,8 +239,8 @@ func newLedger(tree zkrec.Tree) *ledger {
 	return l
 }
 
-// read takes in the next part of the log, of which it keeps nothing: that of an hour has hundreds
-// of megabytes. All that one zxid has done is in one part.
+// read takes in the next part of the log, of which it keeps nothing: an hour's log has hundreds of
+// megabytes. All that one zxid has done is in one part.
 func (l *ledger) read(log []zkdev.Txn) {
 	for _, txn := range swtest.Transactions(log) { // the rules by which a real server's log is audited
 		l.judge.Apply(txn)
@@ -256,7 +256,7 @@ func (l *ledger) read(log []zkdev.Txn) {
 	}
 }
 
-// end verifies what can be said when all of the log was read.
+// end makes the checks that need the whole log.
 func (l *ledger) end(e evidence) ([]violation, counts) {
 	e = l.excuse(e)
 	l.evidence = e
@@ -285,7 +285,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	return l.found, l.counts
 }
 
-// propertyOf is what the rules of package ledger are here.
+// propertyOf maps the rules of package ledger to properties of this simulation.
 var propertyOf = map[rules.Rule]int{
 	rules.Owner: 1, rules.Claim: 2, rules.Claimant: 3, rules.Token: 4, rules.Account: 8, rules.Shards: 9,
 }
@@ -406,9 +406,9 @@ func (l *ledger) endReign(job string, txn *zkdev.Txn, gone bool) {
 	}
 }
 
-// relieved notes that the reign that this transaction has ended was that of an owner that may live:
-// the transaction proves that no run was open. Whether that is so, and one was due, judges the
-// other ledger.
+// relieved notes that this transaction has ended the reign of an owner that may live: the
+// transaction proves that no run was open. Whether that is so, and one was due, judges the other
+// ledger.
 func (l *ledger) relieved(slot, node string, txn *zkdev.Txn) {
 	n := len(l.reigns[slot]) - 2
 	if node == rules.NodeTick && n >= 0 && l.reigns[slot][n].endBy == txn.Zxid {
@@ -488,8 +488,8 @@ func (l *ledger) checkSideBySide() {
 	}
 }
 
-// checkRun verifies what a handler saw: from its start to the end of its right it had
-// the job for itself.
+// checkRun verifies a handler's run: from its start to the end of its right it had the job for
+// itself.
 func (l *ledger) checkRun(run *swtest.Run) {
 	if l.started[run.ID] != nil {
 		l.violatef(3, run.Job, run.Started, "run %s of %s starts a second time", run.ID, run.Instance.Name)

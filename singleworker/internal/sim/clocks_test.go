@@ -41,7 +41,7 @@ func (w *world) drawOff() time.Duration {
 	return off
 }
 
-// setClock sets that of an instance, or of the next operators.
+// setClock sets the clock of an instance, or of the next operators.
 func (w *world) setClock(victim *swtest.Instance) {
 	if !w.Clocks {
 		return
@@ -71,7 +71,7 @@ func (l *ledger) clockSet(sid string, by time.Duration) {
 	l.offsets[sid] = append(l.offsets[sid], offset{by, time.Now()})
 }
 
-// offset is that of an instance's clock now.
+// offset is the offset of an instance's clock now.
 func (l *ledger) offset(sid string) (o offset) {
 	if of := l.offsets[sid]; len(of) > 0 {
 		o = of[len(of)-1]
@@ -124,7 +124,7 @@ func (l *ledger) checkAhead(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 }
 
-// checkClock verifies the rest of it: a claim is not that of an instance whose clock has been wrong
+// checkClock verifies the rest of it: no claim is made by an instance whose clock has been wrong
 // for a while, by half as much again as may be, unless no clock is right: then the group decides
 // which one is.
 func (l *ledger) checkClock(slot string, txn *zkdev.Txn, rec zkrec.Tick) {

@@ -11,8 +11,8 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What changes a job that exists: operators, and the two versions of an application that declare
-// it.
+// Changes of a job that exists, by operators, and by the two versions of an application that
+// declare it.
 
 // schedule draws one that the job may have, and its zone.
 func (w *world) schedule(job *jobs.Job) {
@@ -85,8 +85,8 @@ func (w *world) isChangeable(job string) bool {
 	return pending < zkrec.MaxFormer-2
 }
 
-// declarations are what the two versions of the application declare: the same jobs, each a bit
-// different.
+// declarations are the jobs that the two versions of the application declare: the same jobs, each a
+// bit different.
 func (w *world) declarations() (versions [2][]singleworker.Job) {
 	for k := range w.shards {
 		if !w.Declared || w.rng.IntN(4) > 0 {
@@ -107,7 +107,7 @@ func (w *world) declarations() (versions [2][]singleworker.Job) {
 	return versions
 }
 
-// declared is what an instance of one version declares at its start.
+// declared is the jobs that an instance of one version declares at its start.
 func (w *world) declared(version int) (list []singleworker.Job) {
 	for _, job := range w.versions[version] {
 		if w.isChangeable(job.Name) {

@@ -18,16 +18,16 @@ import (
 // Property 17: no run is ended because the lease of its owner is lost, as long as that has heard in
 // time that it is not.
 
-// answer is one that has come to an instance: to what may have been a heartbeat, or to its
-// greeting, which is sent at no time.
+// answer is an answer that has come to an instance: to a possible heartbeat, or to its greeting,
+// which is sent at no time.
 type answer struct {
 	sent, came time.Time
 	granted    time.Duration // the session timeout
 	zxid       int64
 }
 
-// dial connects an instance, and notes what it hears; the breach, if any, comes between that and
-// the instance.
+// dial connects an instance, and notes the answers to it; the breach, if any, comes between that
+// and the instance.
 func (w *witness) dial(name string, b *breach) func(context.Context, *zkdev.Client) (net.Conn, error) {
 	return func(ctx context.Context, client *zkdev.Client) (net.Conn, error) {
 		conn, err := client.Dial(ctx, "", "")

@@ -17,7 +17,7 @@ import (
 
 // Jobs that always run, run once, run when asked, or run on every instance.
 
-// drawKinds draws which kinds of jobs there are, beside those of a single owner and with ticks.
+// drawKinds draws which kinds of jobs there are, beside jobs with ticks and a single owner.
 func (p *profile) drawKinds(r *rand.Rand) {
 	p.Always, p.Untimed = r.IntN(2) == 0, r.IntN(3) == 0
 	p.Everywhere, p.Placed = r.IntN(2) == 0, r.IntN(3) == 0
@@ -70,7 +70,7 @@ func unlessAlways(err error) error {
 // isAlways reports whether a job is one that always runs.
 func isAlways(spec *zkrec.Spec) bool { return spec.Job.Schedule == "@always" }
 
-// isEndless reports whether a claim is that of a job that always runs.
+// isEndless reports whether a claim is for a job that always runs.
 func (l *ledger) isEndless(slot string, rec zkrec.Tick) bool {
 	j := l.model.Jobs[slot]
 	return j != nil && isAlways(&j.Spec) && rec.Manual == ""
@@ -81,9 +81,9 @@ func restartDue(spec *zkrec.Spec, record zkrec.Tick) int64 {
 	return max(record.RestartAt, max(record.Watermark, spec.Since, spec.ActiveLayout().Since)+1)
 }
 
-// checkRestart verifies what a result says of the next run of a job that always runs: it follows
-// after the job's pause, which doubles after each run that did not last, or at once if the run was
-// ended for the slot to move.
+// checkRestart verifies the next run in the result of a job that always runs: it follows after the
+// job's pause, which doubles after each run that did not last, or at once if the run was ended for
+// the slot to move.
 func (l *ledger) checkRestart(slot string, txn *zkdev.Txn, last, rec zkrec.Tick) {
 	spec := &l.model.Jobs[slot].Spec
 	if !isAlways(spec) || rec.Manual != "" || !last.Open() || rec.RunID != last.RunID || rec.Open() {
@@ -178,7 +178,7 @@ func (l *ledger) checkRemoved(job string, txn *zkdev.Txn) {
 	}
 }
 
-// checkDone verifies that nobody holds what is done, and that it is removed in time.
+// checkDone verifies that nobody holds a job that is done, and that it is removed in time.
 func (w *world) checkDone(m *swtest.Model, j *swtest.Job) {
 	done, now := j.Spec.Done, time.Now()
 	since := now.Sub(time.UnixMilli(done.At))

@@ -21,7 +21,7 @@ type place struct {
 	session   int64
 }
 
-// queue is that of the election, as the log has it: the first one leads.
+// queue is the election's queue, as the log has it: the first one leads.
 type queue struct {
 	places  []place
 	deposed map[place]time.Time // those that have led, without their paths: until when

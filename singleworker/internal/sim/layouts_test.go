@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What property 9 rests on: how the log divides each job, and what hooks were told of ticks that
-// are complete.
+// The basis of property 9: how the log divides each job, and hooks' news of ticks that are
+// complete.
 
 // division is how one job is divided, from its submission to its end.
 type division struct {
@@ -31,7 +31,7 @@ type epoch struct {
 	of *division
 }
 
-// completion is what OnTickComplete was told.
+// completion is a call of OnTickComplete.
 type completion struct {
 	sid string
 	at  time.Time
@@ -207,7 +207,7 @@ func (l *ledger) checkEpochs() {
 	}
 }
 
-// checkTold verifies what a hook was told.
+// checkTold verifies a call of a hook.
 func (l *ledger) checkTold(told completion) {
 	tick := told.Tick.UnixMilli()
 	list := l.completed[told.Job]

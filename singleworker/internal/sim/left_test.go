@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What a dead instance has left stays where no other one may take it: in the slots of a job that is
+// A dead instance's heartbeats stay where no other one may take them: in the slots of a job that is
 // done, until that is removed, and in its own part of a job that runs on every instance, as long as
 // it is disabled.
 func TestWhatTheDeadHaveLeft(t *testing.T) {

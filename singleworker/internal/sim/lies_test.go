@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// TestFalseEvidence gives the checker a true run with one thing changed, for what no breach
+// TestFalseEvidence gives the checker a true run with one thing changed, for faults that no breach
 // on the way to the server can bring about.
 func TestFalseEvidence(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func ordinary(t *testing.T) evidence {
 	return s.end()
 }
 
-// lie changes one thing of what was so, for the checker to find.
+// lie changes one true thing, for the checker to find.
 type lie struct {
 	name  string
 	tell  func(e *evidence)
@@ -46,8 +46,8 @@ type lie struct {
 	about string // is in the text of the violation
 }
 
-// tell tells each lie about what truth returns, calling truth in a new bubble each time, and fails
-// unless it is found.
+// tell tells each lie about the evidence that truth returns, calling truth in a new bubble each
+// time, and fails unless it is found.
 func tell(t *testing.T, truth func(t *testing.T) evidence, lies []lie) {
 	t.Helper()
 	for _, l := range lies {
@@ -192,7 +192,7 @@ func ticks(e *evidence, change func(n int, rec *zkrec.Tick)) {
 	})
 }
 
-// rewritten changes what was written to one node of the job.
+// rewritten changes the data written to one node of the job.
 func rewritten(e *evidence, node string, change func(data []byte) []byte) {
 	e.log = slices.Clone(e.log)
 	for k := range e.log {

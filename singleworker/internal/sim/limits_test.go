@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a group owes in which instances have MaxSlots or MaxRunning.
+// The duties of a group in which instances have MaxSlots or MaxRunning.
 
 // hasRoom reports whether an instance may own one more slot.
 func hasRoom(m *swtest.Model, sid string) bool {

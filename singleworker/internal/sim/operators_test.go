@@ -12,7 +12,7 @@ import (
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What operators do, and programs with their own instance.
+// The deeds of operators, and of programs with their own instance.
 
 // operate waits for an operator's command; the server may be unreachable for a while.
 func (w *world) operate(what string, f func(ctx context.Context) error) {

@@ -19,7 +19,7 @@ import (
 // Where jobs may run: labels that they require, instances that they list, and orders for a job on
 // an instance, or on the host.
 
-// labels are those of an instance.
+// labels are an instance's labels.
 func (w *world) labels(sid string) map[string]string {
 	if !w.Placed {
 		return nil
@@ -66,8 +66,8 @@ func (w *world) move(k int) {
 	})
 }
 
-// exclude disables a job on an instance, seldom on the host, which is that of all. Half of these
-// orders are withdrawn when the noise stops or before, and half stay.
+// exclude disables a job on an instance, seldom on the host, which all instances share. Half of
+// these orders are withdrawn when the noise stops or before, and half stay.
 func (w *world) exclude(sid string, k int) {
 	if !w.Placed {
 		return
@@ -126,7 +126,7 @@ func (l *ledger) ordered(txn *zkdev.Txn) {
 	}
 }
 
-// mayNot says what keeps an instance from running a job at a time, or "". An order that is not
+// mayNot is the reason why an instance may not run a job at a time, or "". An order that is not
 // older than heard may not be known.
 func (l *ledger) mayNot(spec *zkrec.Spec, sid string, at time.Time, heard time.Duration) string {
 	of := &spec.Job
@@ -150,7 +150,7 @@ func (l *ledger) mayNot(spec *zkrec.Spec, sid string, at time.Time, heard time.D
 	return ""
 }
 
-// checkPlace verifies that a claim is that of an instance which may run the job. A claim checks the
+// checkPlace verifies that the instance which made a claim may run the job. A claim checks the
 // spec, and no orders.
 func (l *ledger) checkPlace(slot string, txn *zkdev.Txn, rec zkrec.Tick) {
 	spec := &l.model.Jobs[slot].Spec

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// plan is what happens in a seed: first its jobs are submitted and its instances started, then
-// faults come. These are its steps, by number; each draws from separate random numbers, so that it
-// is the same whatever is left out.
+// plan is the course of a seed: first its jobs are submitted and its instances started, then faults
+// come. These are its steps, by number; each draws from separate random numbers, so that it is the
+// same whatever is left out.
 type plan struct {
 	// only lists the steps that are carried out. Nil: all of them.
 	only map[int]bool

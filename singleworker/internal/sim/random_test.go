@@ -29,9 +29,9 @@ var inRandomSeeds = map[string]struct {
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and
 // with many faults, and shows that the faults that seeds draw suffice to bring it to light: within
-// a bounded number of seeds, a few times the mean of what it takes. (About 105 seeds for the
-// takeover, 3 or fewer for the others.) A claim without a check of the owner alone is not among
-// them: the tick record's version guards it, too, so that it takes the scene of TestBreaches.
+// a bounded number of seeds, a few times the mean. (About 105 seeds for the takeover, 3 or fewer
+// for the others.) A claim without a check of the owner alone is not among them: the tick record's
+// version guards it, too, so that it takes the scene of TestBreaches.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
 	t.Parallel()
 	simkit.Slow(t)
@@ -115,7 +115,7 @@ func heartbeats(op zkdev.Op) func(zkdev.Op, string, int32) (string, int32) {
 	}
 }
 
-// node makes instances change their node, or what stands at its path, without a version, and
+// node makes instances change their node, or another node at its path, without a version, and
 // without a check of who has joined.
 func node(op zkdev.Op, path string, version int32) (string, int32) {
 	switch {
@@ -143,8 +143,7 @@ func leader(op zkdev.Op, path string, version int32) (string, int32) {
 	return path, version
 }
 
-// TestBreachRates counts how many of the seeds find each breach, or that of -sim.breach:
-// -sim.rates.
+// TestBreachRates counts how many of the seeds find each breach, or -sim.breach alone: -sim.rates.
 func TestBreachRates(t *testing.T) {
 	if !*ratesFlag {
 		t.Skip("a count, for the page: runs with -sim.rates")

@@ -133,9 +133,9 @@ func (w *world) changing() (job, what string) {
 }
 
 // changedWithin is how soon after the faults all jobs have the shards that were asked for last: a
-// pause has ended that holds back what is to be run before, and all is owned again; retries have
-// been made, which may wait for 2 s and 4 s; then messages of 20 ms and, where one that was to do
-// something has failed, a sync period for each of the steps of up to four layouts.
+// pause has ended that holds back earlier runs, and all is owned again; retries have been made,
+// which may wait for 2 s and 4 s; then messages of 20 ms and, where one that was to do something
+// has failed, a sync period for each of the steps of up to four layouts.
 func (w *world) changedWithin() time.Duration {
 	return 3*w.Session + time.Second + w.ownedWithin() + 6*time.Second + 4*w.Sync
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Property 12: what is lost when the servers forget transactions that they have acknowledged. The
-// ledger reads the log as if these had never been, and all else must hold of what remains.
+// Property 12: the loss when the servers forget transactions that they have acknowledged. The
+// ledger reads the log as if these had never been, and all else must hold of the rest.
 
-// loss is what was forgotten.
+// loss is the forgotten transactions.
 type loss struct {
 	from, to    time.Time // of the snapshot, and of its restoration
 	first, last int64     // zxids: after the first, up to the last
@@ -32,8 +32,8 @@ func (w *world) forget() {
 	}
 }
 
-// keep makes a snapshot, and returns what has the servers lose all that comes after it. The log is
-// not read in between.
+// keep makes a snapshot, and returns a function that has the servers lose all later transactions.
+// The log is not read in between.
 func (w *world) keep() (lose func()) {
 	w.notef("a snapshot is made")
 	snapshot := w.cluster.Snapshot()
@@ -65,12 +65,12 @@ func (w *world) keep() (lose func()) {
 	}
 }
 
-// givesUpWithin is how long after its timeout a client gives up a session of which the server does
-// not know what the client has seen: it tries each second, and an attempt takes as long.
+// givesUpWithin is how long after its timeout a client gives up a session if the server is behind
+// the client's last transaction: it tries each second, and an attempt takes as long.
 const givesUpWithin = 2 * time.Second
 
-// bringUpAndLose brings up a group whose servers then lose all their data. What operators had
-// submitted they submit again.
+// bringUpAndLose brings up a group whose servers then lose all their data. Operators submit their
+// jobs again.
 func (w *world) bringUpAndLose() {
 	lose := w.keep()
 	w.holds = true
@@ -85,7 +85,7 @@ func (w *world) bringUpAndLose() {
 	}
 }
 
-// forgets takes in what is lost: of its heartbeats leases were renewed, though.
+// forgets takes in the lost transactions. Leases were renewed by their heartbeats, though.
 func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 	l.lost = &loss{from: from, to: to, first: first, last: first, claims: make(map[string]bool), open: make(map[string]bool)}
 	for slot, acc := range l.accounts {
@@ -103,7 +103,7 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		case !ok || txn.Code != zkdev.OK:
 		case node == rules.NodeTick && rest == "" && txn.Op != zkdev.OpDelete:
 			if rec, err := zkrec.ParseTick(txn.Data, txn.Written); err == nil && rec.Open() && !l.seen[rec.RunID] {
-				// What jobs are is not known if all is lost.
+				// The kinds of jobs are not known if all is lost.
 				l.lost.claims[rec.RunID], l.endless[rec.RunID] = true, l.isEndless(slot, rec) || l.model.Jobs[slot] == nil
 			}
 		case node == rules.NodeHistory && txn.Op != zkdev.OpDelete: // also results that came late
@@ -134,7 +134,7 @@ func (l *ledger) readAround(lost loss, log []zkdev.Txn) {
 }
 
 // isLost reports whether a token was lost that somebody has had since a time. If tokens are given
-// again, it was if the log does not give it: r is what it gives, or nil.
+// again, it was if the log does not give it: r is the reign that has it in the log, or nil.
 func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool {
 	x := l.lost
 	if token <= x.first || token > x.last {
@@ -146,11 +146,11 @@ func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool
 	return r == nil || r.sid != sid
 }
 
-// within reports whether something was told of what may be lost.
+// within reports whether a hook was told at a time whose transactions may be lost.
 func (x *loss) within(t time.Time) bool { return !t.Before(x.from) && !t.After(x.to) }
 
-// excuse leaves out what instances say of the transactions that are lost, and verifies that what
-// rests on them ends with the leases.
+// excuse leaves out reports of instances about lost transactions, and verifies that runs and leases
+// that rest on them end with the leases.
 func (l *ledger) excuse(e evidence) evidence {
 	x := l.lost
 	if x == nil {
@@ -187,7 +187,8 @@ func (l *ledger) excuse(e evidence) evidence {
 	return e
 }
 
-// endOf reports whether the end of an instance was lost, so that it has left what it has removed.
+// endOf reports whether the end of an instance was lost, so that the nodes that it removed are
+// back.
 func (x *loss) endOf(i *swtest.Instance) bool {
 	return x != nil && i.StoppedAfter(x.from) && !i.StoppedAfter(x.to)
 }

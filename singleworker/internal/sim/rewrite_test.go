@@ -14,15 +14,15 @@ import (
 // breach is a rule of the protocol that an instance breaks: on the way to the server, so that
 // the instance is the production code, and believes that it kept the rule.
 type breach struct {
-	// check says which version of which node an operation of a transaction is to check
-	// instead of what it says; of a creation, which node it creates.
+	// check gives the version of the node that an operation of a transaction checks, and the node,
+	// instead of the true ones; of a creation, the node that it creates.
 	check func(op zkdev.Op, path string, version int32) (string, int32)
-	// data is what an operation of a transaction writes instead of what it says.
+	// data is the data that an operation of a transaction writes instead of its own.
 	data func(path string, data []byte) []byte
 	// granted is the session timeout that the instance is told.
 	granted time.Duration
-	// late is how much later the instance is told what it is told, from half a minute after it has
-	// connected on.
+	// late is how much later the instance gets its messages, from half a minute after it has connected
+	// on.
 	late time.Duration
 	// hasty: the keeper of a job's shards is told that each run has ended.
 	hasty bool
@@ -34,7 +34,7 @@ type breach struct {
 	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others
 	// than it has.
 	unlimited, falseLabels bool
-	// first and last are what somebody does to a random group, before it and when its noise ends.
+	// first and last are deeds to a random group, before it and when its noise ends.
 	first, last func(*world)
 	// in makes worlds such that it can be found; nil: any.
 	in func(*profile)
@@ -139,7 +139,7 @@ func (c *cursor) copy(n int) []byte {
 
 func (c *cursor) int() int32 { return int32(binary.BigEndian.Uint32(c.copy(4))) }
 
-// data passes on what is written to a node.
+// data passes on the data that is written to a node.
 func (c *cursor) data(path string, change func(path string, data []byte) []byte) {
 	start := len(c.out)
 	data := c.bytes()

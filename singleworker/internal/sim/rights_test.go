@@ -24,9 +24,9 @@ func (l *ledger) checkRight(right swtest.Right) {
 }
 
 // checkOverlaps verifies the same without the log: no two instances believe at once that a slot is
-// theirs. What is left out is what the design leaves out: the old lease on a job that was deleted
-// and submitted again, that of a session ended from outside, and that of an owner that was
-// relieved: it holds the lease of a slot of which no run is open, and can open none.
+// theirs. The design's exceptions are left out: the old lease on a job that was deleted and
+// submitted again, the lease of a session ended from outside, and the lease of an owner that was
+// relieved, whose slot has no open run, and which can open none.
 func (l *ledger) checkOverlaps() {
 	for job, rights := range l.rightsTo {
 		for k, b := range rights {
@@ -35,8 +35,8 @@ func (l *ledger) checkOverlaps() {
 					continue
 				}
 				of, than := l.reignOf(job, a.Token), l.reignOf(job, b.Token)
-				// b may be the one whose node was deleted: an answer that was late gives it back
-				// what is left of its lease.
+				// b may be the one whose node was deleted: an answer that was late gives it back the rest of
+				// its lease.
 				excused := l.excused(a.Instance.Name, b.From) || l.excused(b.Instance.Name, b.From)
 				if of != nil && than != nil && of.born == than.born && !of.idle && !than.idle && !excused {
 					l.violatef(1, job, b.From, "%s has a lease until %s, and %s has one from %s to %s",

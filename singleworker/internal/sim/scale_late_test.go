@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// slowly is a connection of an instance that needs its time for all that it is told, as on a
-// machine that has too much to do: what comes meanwhile waits.
+// slowly is a connection of an instance that takes its time to read, as on a machine that has too
+// much to do: later messages wait.
 type slowly struct {
 	net.Conn
 
@@ -27,11 +27,11 @@ func (c slowly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOverloadedStart starts instances at once, of which the slowest needs four times as long as
-// the fastest for what it hears of others' slots: some seconds each time. Whoever is the first to
-// be there takes all slots, and has to give nine tenths of them. What others take in place of one
-// that is late has to move back, too, which makes all later still: so few slots move twice, and
-// none once all is quiet.
+// TestOverloadedStart starts instances at once, of which the slowest takes four times as long as
+// the fastest to read the news of others' slots: some seconds each time. Whoever is the first to be
+// there takes all slots, and has to give nine tenths of them. Slots that others take in place of
+// one that is late have to move back, too, which makes all later still: so few slots move twice,
+// and none once all is quiet.
 func TestOverloadedStart(t *testing.T) {
 	t.Parallel()
 	const fastest = 32 * time.Microsecond
@@ -65,9 +65,9 @@ func TestOverloadedStart(t *testing.T) {
 	}
 }
 
-// TestJoinOfASlowServer joins a group whose server is slow, as one that has just started: what that
-// costs does not depend on how long answers take. Each slot that moves is offered and taken once;
-// those that the instance takes late were taken back, which refused what it sent.
+// TestJoinOfASlowServer joins a group whose server is slow, as one that has just started: the cost
+// does not depend on how long answers take. Each slot that moves is offered and taken once. Slots
+// that the instance takes late were taken back, which refused its transactions.
 func TestJoinOfASlowServer(t *testing.T) {
 	t.Parallel()
 	for _, lag := range []time.Duration{scaleLatency, 100 * time.Millisecond, 500 * time.Millisecond, time.Second} {

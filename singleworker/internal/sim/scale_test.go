@@ -46,13 +46,13 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// size is that of a group.
+// size is the size of a group.
 type size struct{ jobs, instances int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d", s.jobs, s.instances) }
 
 // untilBalanced bounds the requests after any change, until the group is balanced: some for each
-// job, and some for what each instance hears of each other. A transaction counts as one.
+// job, and some for the news that each instance has of each other. A transaction counts as one.
 func (s size) untilBalanced() int { return 20*s.jobs + 10*s.instances*s.instances }
 
 // inRest bounds the requests in d while nothing happens: heartbeats, of which up to 500 are one
@@ -171,7 +171,7 @@ func (g *scale) balanced() bool {
 	return total == g.jobs && counts[len(counts)-1]-counts[0] <= 1
 }
 
-// line adds a line about what was sent since, and checks it.
+// line adds a line about the requests since, and checks it.
 func (g *scale) line(what string, before zkdev.Traffic, d time.Duration, atMost int) {
 	g.t.Helper()
 	now := g.c.Server.Traffic()

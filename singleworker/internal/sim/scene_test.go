@@ -73,7 +73,7 @@ func (s *scene) begin(ofA, ofB *breach) (a, b *swtest.Instance) {
 	return a, b
 }
 
-// end is what has happened so far, once everybody has stopped.
+// end is the evidence so far, once everybody has stopped.
 func (s *scene) end() evidence {
 	s.Close()
 	e := s.evidence(s.Cluster, session)

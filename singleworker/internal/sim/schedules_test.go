@@ -9,8 +9,8 @@ import (
 )
 
 // rescheduled takes in a job's spec, before it is known whether it has another layout: from the
-// time on at which another schedule was written, by the server's clock, its ticks are those of its
-// slots.
+// time on at which another schedule was written, by the server's clock, its ticks are the ticks of
+// the job's slots.
 func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 	if spec.Job.Schedule == was.Job.Schedule && spec.Job.TimeZone == was.Job.TimeZone {
 		l.redated(job, was, spec)
@@ -30,8 +30,8 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		if zkrec.JobOfSlot(slot) != job {
 			continue
 		}
-		// What a clock ahead has accounted for stays so, by the schedules before; so does what belongs to
-		// a former layout.
+		// Ticks that a clock ahead has accounted for stay so, by the schedules before; so do ticks of a
+		// former layout.
 		from := max(at, acc.record.Watermark, spec.ActiveLayout().Since)
 		last := acc.term()
 		switch {
@@ -45,8 +45,8 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 	}
 }
 
-// termsOf lists the terms of a slot whose ticks begin after since: with those of replaced
-// schedules.
+// termsOf lists the terms of a slot whose ticks begin after since, replaced schedules' terms
+// included.
 func termsOf(spec zkrec.Spec, since int64) ([]term, error) {
 	sched, err := spec.Job.ParseSchedule()
 	terms := []term{{since: max(spec.Since, since), sched: sched}}

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// ZooKeeper's own clock: that of the server which leads. What has passed between two transactions
-// the judge measures by the true time.
+// ZooKeeper's own clock is the leading server's. The judge measures the time between two
+// transactions by the true time.
 
 // drawServerClock draws whether the server's clock leaps, and how far clocks may differ then.
 func (p *profile) drawServerClock(r *rand.Rand) {
@@ -59,7 +59,7 @@ func (w *world) setServerClock() {
 	w.after(lasts, func() { set(0) })
 }
 
-// serverClock takes in what a transaction shows of the server's clock.
+// serverClock takes in the offset of the server's clock that a transaction shows.
 func (l *ledger) serverClock(txn *zkdev.Txn) {
 	if by := txn.Written.Sub(txn.Time); by != at(l.server, txn.Time).by {
 		l.server = append(l.server, offset{by, txn.Time})
@@ -125,8 +125,8 @@ func (l *ledger) isGroupRight(from, to time.Time) bool {
 }
 
 // isGroupRightAt reports whether instances that have known all clocks for a while go by the true
-// time: the server's clock is right, or it differs from all by more than may be, and those of more
-// than half are right.
+// time: the server's clock is right, or it differs from all by more than may be, and more than half
+// of them are right.
 func (l *ledger) isGroupRightAt(t time.Time) bool {
 	off := at(l.server, t).by.Abs()
 	if off <= max(0, l.aheadMost/2) || l.aheadMost <= 0 {

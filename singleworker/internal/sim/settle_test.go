@@ -85,7 +85,7 @@ func (w *world) rest() {
 	})
 }
 
-// tokens lists those of the owned slots.
+// tokens lists the tokens of the owned slots.
 func (w *world) tokens() map[string]int64 {
 	tokens := make(map[string]int64)
 	w.cluster.View(func(m *swtest.Model) {
@@ -99,7 +99,7 @@ func (w *world) tokens() map[string]int64 {
 }
 
 // settledWithin is how long after a tick a quiet network has it run, and recorded: it is claimed by
-// then, its handler returns at once, and what is late by a second is a misfire.
+// then, its handler returns at once, and a tick that is late by a second is a misfire.
 const settledWithin = 3 * time.Second
 
 // checkIdle verifies that the owner of a slot knows it, and does its work.
@@ -216,7 +216,8 @@ func (w *world) unownedIn(m *swtest.Model, live []*swtest.Instance) (slot, missi
 	return "", ""
 }
 
-// slotsOf lists a job's: of one that runs on every instance, those of the instances that live.
+// slotsOf lists a job's slots. A job that runs on every instance has one at each instance that
+// lives.
 func slotsOf(m *swtest.Model, job string, live []*swtest.Instance) (slots []string) {
 	spec := &m.Jobs[job].Spec
 	if !spec.Job.Everywhere {
@@ -242,7 +243,8 @@ func (w *world) isHandedOver(m *swtest.Model, job *swtest.Job) bool {
 // instances, the instances, and the adoption.
 const handOver = 9 * longestLag
 
-// uneven says what is not as even as it will be: of all slots, or of the shards of one job.
+// uneven names shares that are less even than they will be: of all slots, or of the shards of one
+// job.
 func (w *world) uneven() (what string) {
 	if !w.Alike || w.Placed {
 		return ""
@@ -295,7 +297,7 @@ func (w *world) uneven() (what string) {
 	return ""
 }
 
-// end stops everything and looks for what is left: property 7.
+// end stops everything and looks for remains: property 7.
 func (w *world) end() {
 	killed, open := make(map[string]bool), make(map[*swtest.Instance]bool)
 	w.cluster.View(func(m *swtest.Model) {
@@ -331,7 +333,7 @@ func (w *world) end() {
 	w.cluster.View(func(m *swtest.Model) { w.checkLeft(m, killed, open) })
 }
 
-// checkLeft looks at what a group that has ended leaves behind.
+// checkLeft looks at the nodes and sessions that a group leaves behind.
 func (w *world) checkLeft(m *swtest.Model, killed map[string]bool, open map[*swtest.Instance]bool) {
 	for sid := range m.Instances {
 		w.violate(violation{7, sid, time.Now(), "its ephemeral node is left"})

@@ -26,7 +26,7 @@ type scenario struct {
 	until time.Duration // how long there is noise
 }
 
-// String is what -sim.scene takes: "3@1.5s,17@4s,18s".
+// String is the text for -sim.scene: "3@1.5s,17@4s,18s".
 func (s scenario) String() string {
 	var b strings.Builder
 	for _, n := range s.steps {

@@ -50,7 +50,7 @@ func (w *witness) unheard(session int64) {
 	delete(w.latest, session)
 }
 
-// lags notes that what an instance reads is old, once more or once less.
+// lags notes that an instance reads old data, once more or once less.
 func (w *witness) lags(place string, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *witness) lags(place string, on bool) {
 	}
 }
 
-// vigil is what instances may know of the ticks of a slot that they watch.
+// vigil is the knowledge that instances may have of the ticks of a slot that they watch.
 type vigil struct {
 	since time.Time // when it last changed
 	alarm int64     // the latest tick for which an alarm was raised
@@ -74,7 +74,7 @@ type silence struct {
 	from, to time.Time
 }
 
-// watch takes in what a transaction changes of that, before it does.
+// watch takes in the changes that a transaction makes to that, before it does.
 func (l *ledger) watch(slot, node, rest string, txn *zkdev.Txn) {
 	switch {
 	case txn.Op == zkdev.OpCloseSession:
@@ -112,7 +112,8 @@ func (l *ledger) parts(sid string, at time.Time) {
 	}
 }
 
-// changesOf ends what was known of the slots with a run that is in progress if the instance lives.
+// changesOf starts the vigils anew of the slots with a run that is in progress if the instance
+// lives.
 func (l *ledger) changesOf(sid string, at time.Time) {
 	for slot, acc := range l.accounts {
 		if acc.record.Open() && acc.record.SID == sid {
@@ -121,7 +122,7 @@ func (l *ledger) changesOf(sid string, at time.Time) {
 	}
 }
 
-// changes ends what was known of a slot.
+// changes starts a slot's vigil anew.
 func (l *ledger) changes(slot string, at time.Time) {
 	l.listenTo(slot, at)
 	if v := l.vigils[slot]; v != nil {
@@ -235,9 +236,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // silentFor is how long after its time an alarm may be raised: one sync period until the next look,
-// one until the second one if that fails, one until the third, and a session for what keeps a
-// connection busy for longer than that. It waits for clocks that are behind, and for what is not
-// known of them.
+// one until the second one if that fails, one until the third, and a session for requests that keep
+// a connection busy for longer than that. It waits for clocks that are behind, and for the bounds
+// of their uncertainty.
 func (w *world) silentFor() time.Duration {
 	silent := w.Session + 3*w.Sync
 	switch {

@@ -39,87 +39,108 @@ var (
 // are in latch mode, and their leader is deposed. In some, instances read from servers that are
 // behind by up to a session. In some, the servers lose the acknowledged transactions of up to a
 // session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks
-// of machines, and of operators, are off and leap; in some, that of the server does, ahead or back
-// by up to five minutes, and all connect again at times, as when another one leads. Second
-// processes of an id are started while the first one lives, or hangs. The connect string has one to
-// three names of the server. Every message of every connection has a separate latency, mostly of
-// 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction log and what the
-// handlers recorded, and verifies that
+// of machines, and of operators, are off and leap; in some, the server's does, ahead or back by up
+// to five minutes, and all connect again at times, as when another one leads. Second processes of
+// an id are started while the first one lives, or hangs. The connect string has one to three names
+// of the server. Every message of every connection has a separate latency, mostly of 0.2 to 5 ms,
+// some of 50 and more. The checker reads the server's transaction log and the handlers' own
+// records, and verifies that
 //
-//  1. two instances never hold a valid lease on one slot. The leases are seen as their instances have
-//     them, idle or not: no two overlap; none lasts past the transaction that gives the slot to somebody
-//     else, nor longer than 0.75 sessions after its last heartbeat reached the server. The same is verified of
-//     the contexts of runs, some of which last until their right ends. The design makes an exception for a session ended,
-//     or an instance node deleted, from outside, for as long as a lease from before may last, a job
-//     deleted while it is owned, and an owner that was relieved of a slot because it had not claimed a run that was due:
-//     it may believe to hold the lease until its next heartbeat, but no context of a run may last that long. A run is due by the
-//     true time, unless the group may go by ZooKeeper's clock, which is wrong, and some instance's is wrong, too;
-//  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing ticks; no
-//     request is deleted before it is claimed, but by an operator, and none is claimed after that;
-//  3. no run starts without a claim of its id in the log, made by the recorded owner, twice, outside of its
-//     lease, or beside another run of its slot in the same instance;
+//  1. two instances never hold a valid lease on one slot. The leases are seen as their instances
+//     have them, idle or not: no two overlap; none lasts past the transaction that gives the slot
+//     to somebody else, nor longer than 0.75 sessions after its last heartbeat reached the server.
+//     The same is verified of the contexts of runs, some of which last until their right ends. The
+//     design makes an exception for a session ended, or an instance node deleted, from outside, for
+//     as long as a lease from before may last, a job deleted while it is owned, and an owner that
+//     was relieved of a slot because it had not claimed a run that was due: it may believe to hold
+//     the lease until its next heartbeat, but no context of a run may last that long. A run is due
+//     by the true time, unless the group may go by ZooKeeper's clock, which is wrong, and some
+//     instance's is wrong, too;
+//  2. no tick is claimed twice, nor is a request for a manual run, and a slot's claims have growing
+//     ticks; no request is deleted before it is claimed, but by an operator, and none is claimed
+//     after that;
+//  3. no run starts without a claim of its id in the log, made by the recorded owner, twice,
+//     outside of its lease, or beside another run of its slot in the same instance;
 //  4. tokens of a slot only grow, and those that hooks are told are in the log;
-//  5. ownedWithin after the last fault, and after a change of the slots that there are, every slot with the handler in a live instance that takes jobs is owned by one that
-//     has it, and who is told to drain owns nothing, but for moments on the way from one to another. Faults end when partitions heal, the server is back, and
-//     what was late has come. The terms: a session and a tick, because the server ends the session
-//     of one killed last at the first tick after its timeout; a tick, because an instance started again under the name
-//     of a dead one asks every half second whether that is gone (with that, a client's pauses of a second,
-//     before it dials again and after an expired session, are over, too); two sync periods, because what is free
-//     beyond the share of those who look is left to others for one, and they look once in one; a
-//     tick for some 22 messages of at most 20 ms, from the event of the death to the adoption. Most seeds
-//     need one sync period and one tick only; how many do not is printed. From then on nothing moves for a
-//     session and three sync periods, and each owner believes that it has its lease;
-//  6. evenWithin, shares of equal instances differ by at most one, and those of different weights are as even. The terms: ownedWithin, then two
-//     sync periods in which nobody moves slots as long as some are free, and one until the next look; or, if that is
-//     longer, two until an offer made just before the end of the noise has run out and was taken by somebody else,
-//     eight in which an instance that let it run out is skipped, and one until the next look; then
-//     four ticks for up to 30 moves, 8 at a time;
-//  7. nothing is left. When the shares have been even, the server has the sessions and the ephemeral nodes
-//     of those who live and no others, and no heartbeat without an owner record; after an orderly end it has no
-//     session, no instance node and no heartbeat, but for those of the dead where no other instance may own, and no goroutine runs
-//     (the bubble would not end).
-//     Registrations of killed instances stay for ten sessions. Of two processes of one id, one is left singleWithin
-//     the last fault. changedWithin after the last fault each job has the
-//     shards that were asked for last, and no nodes of others;
-//  8. every tick, of the schedule that was in effect, by the server's clock, is accounted for: as far as a slot's record goes, and at least up to the end of its layout when the
-//     slot no longer exists, each tick of its schedule, from the layout on that the slot began with, either stands
+//  5. ownedWithin after the last fault, and after a change of the slots that there are, every slot
+//     with the handler in a live instance that takes jobs is owned by one that has it, and who is
+//     told to drain owns nothing, but for moments on the way from one to another. Faults end when
+//     partitions heal, the server is back, and all late messages have come. The terms: a session
+//     and a tick, because the server ends the session of one killed last at the first tick after
+//     its timeout; a tick, because an instance started again under the name of a dead one asks
+//     every half second whether that is gone (with that, a client's pauses of a second, before it
+//     dials again and after an expired session, are over, too); two sync periods, because slots
+//     that are free beyond the share of those who look are left to others for one, and they look
+//     once in one; a tick for some 22 messages of at most 20 ms, from the event of the death to the
+//     adoption. Most seeds need one sync period and one tick only; how many do not is printed. From
+//     then on nothing moves for a session and three sync periods, and each owner believes that it
+//     has its lease;
+//  6. evenWithin, shares of equal instances differ by at most one, and shares of instances of
+//     different weights are as even. The terms: ownedWithin, then two sync periods in which nobody
+//     moves slots as long as some are free, and one until the next look; or, if that is longer, two
+//     until an offer made just before the end of the noise has run out and was taken by somebody
+//     else, eight in which an instance that let it run out is skipped, and one until the next look;
+//     then four ticks for up to 30 moves, 8 at a time;
+//  7. nothing is left. When the shares have been even, the server has the sessions and the
+//     ephemeral nodes of those who live and no others, and no heartbeat without an owner record;
+//     after an orderly end it has no session, no instance node and no heartbeat, but for the
+//     heartbeats of the dead where no other instance may own, and no goroutine runs (the bubble
+//     would not end). Registrations of killed instances stay for ten sessions. Of two processes of
+//     one id, one is left singleWithin the last fault. changedWithin after the last fault each job
+//     has the shards that were asked for last, and no nodes of others;
+//  8. every tick, of the schedule that was in effect, by the server's clock, is accounted for: as
+//     far as a slot's record goes, and at least up to the end of its layout when the slot no longer
+//     exists, each tick of its schedule, from the layout on that the slot began with, either stands
 //     in one row of ticks that were not run, or was run, its attempts counted from 1 with one entry
-//     each, of which the last says what became of it; and the history says of each run
-//     what its handler returned, or that its owner was gone, and speaks of no others. In the time in which nothing
-//     happens each tick of a slot that is owned is run, or is skipped because of another run or a pause, and no
-//     request is left. What an instance calls its absence, of a job that runs on every one, came before it knew that it owns its part;
-//  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of parameters, which
-//     their runs are told, and the next layout comes into effect when each of these shards has accounted for all
-//     ticks up to there and has none to run again. No run begins while one of another layout of
-//     the job has the right to run. A tick is recorded as complete when each shard is done with it; of each of these that a
-//     shard has run, in the records, OnTickComplete is told once, later, by who recorded that, with
-//     outcomes that agree with what the handlers returned: never, if that instance dies or loses the shard
-//     within two sessions. Each tick of the time in which nothing happens is recorded as complete;
-//  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its slot has long accounted
-//     for it; OnTickMissed is told of it at most once, by who has raised it. An alarm that is due is raised silentFor later if
-//     there is an instance all that time, with the job's handler or not, that the server hears from, and whose clock is right.
-//     All of it is judged by the true time, whatever the clocks say, unless none is right, or ZooKeeper's is wrong and the group cannot
-//     have found that out: not until four sessions and three sync periods after the leap, and only if more than half of the instances' are right;
-//  11. in latch mode each claim is made by the instance that leads then: whose node is the first one of the queue, in the log. No other
-//     one says in its record that it leads, or is offered a slot, but for 20 s after it did in the same session;
-//  12. if the servers lose transactions that they have acknowledged, the rest of the log has all these properties as if the lost ones had
-//     never been: so what they claimed is claimed once more at most, and nothing from before. No run begins, and no lease lasts, on account
-//     of them for longer than a lease after the loss. Leases from before may be valid beside new ones for as long;
-//  13. no instance has more runs in progress than its MaxRunning, but for those of jobs that always run;
-//  14. with a limit on clocks, no tick is claimed further ahead of the server's time, or the true one, than that, unless no clock agrees with the
-//     server's and several instances may find that it is wrong; nor is any by an instance whose clock has been wrong
-//     for four sessions and three sync periods, as long as there is one whose clock is right;
-//  15. a job that always runs pauses between its runs, for as long as its policy says and no longer, but for a move; a job that is done is held by
-//     nobody and removed in time, and no instance removes another one;
-//  16. no instance claims a tick of a job that it may not run: by the job as it is then, by the labels that the instance really has, or by an order
-//     that is older than two sessions and three sync periods;
-//  17. no run is ended because its owner has lost the lease, as long as the owner has heard, of a heartbeat that it sent less than 0.75
-//     sessions ago, that the lease holds. A clock that is set ahead makes that time shorter, but then ZooKeeper is asked, and the runs
-//     have a quarter of a second until the answer must be there;
-//  18. each change of a job's own node, and its deletion, sets the job's signal in the same transaction. A request sets that of the owner,
-//     unless it has only just become the owner or begun to listen.
+//     each, of which the last has the outcome; and the history has for each run its handler's
+//     result, or says that its owner was gone, and speaks of no others. In the time in which
+//     nothing happens each tick of a slot that is owned is run, or is skipped because of another
+//     run or a pause, and no request is left. An absence that an instance records, of a job that
+//     runs on every one, came before it knew that it owns its part;
+//  9. a tick has one layout: a scheduled tick is claimed by shards of one number, with one set of
+//     parameters, which their runs are told, and the next layout comes into effect when each of
+//     these shards has accounted for all ticks up to there and has none to run again. No run begins
+//     while one of another layout of the job has the right to run. A tick is recorded as complete
+//     when each shard is done with it; of each of these that a shard has run, in the records,
+//     OnTickComplete is told once, later, by who recorded that, with outcomes that agree with the
+//     handlers' results: never, if that instance dies or loses the shard within two sessions. Each
+//     tick of the time in which nothing happens is recorded as complete;
+//  10. an alarm is raised for a tick of its slot, when it can be overdue, once, and not when its
+//     slot has long accounted for it; OnTickMissed is told of it at most once, by who has raised
+//     it. An alarm that is due is raised silentFor later if there is an instance all that time,
+//     with the job's handler or not, that the server hears from, and whose clock is right. All of
+//     it is judged by the true time, whatever the clocks say, unless none is right, or ZooKeeper's
+//     is wrong and the group cannot have found that out: not until four sessions and three sync
+//     periods after the leap, and only if more than half of the instances' are right;
+//  11. in latch mode each claim is made by the instance that leads then: whose node is the first
+//     one of the queue, in the log. No other one says in its record that it leads, or is offered a
+//     slot, but for 20 s after it did in the same session;
+//  12. if the servers lose transactions that they have acknowledged, the rest of the log has all
+//     these properties as if the lost ones had never been: so ticks that they claimed are claimed
+//     once more at most, and nothing from before. No run begins, and no lease lasts, on account of
+//     them for longer than a lease after the loss. Leases from before may be valid beside new ones
+//     for as long;
+//  13. no instance has more runs in progress than its MaxRunning, but for runs of jobs that always
+//     run;
+//  14. with a limit on clocks, no tick is claimed further ahead of the server's time, or the true
+//     one, than that, unless no clock agrees with the server's and several instances may find that
+//     it is wrong; nor is any by an instance whose clock has been wrong for four sessions and three
+//     sync periods, as long as there is one whose clock is right;
+//  15. a job that always runs pauses between its runs, for as long as its policy says and no
+//     longer, but for a move; a job that is done is held by nobody and removed in time, and no
+//     instance removes another one;
+//  16. no instance claims a tick of a job that it may not run: by the job as it is then, by the
+//     labels that the instance really has, or by an order that is older than two sessions and three
+//     sync periods;
+//  17. no run is ended because its owner has lost the lease, as long as the owner has heard, of a
+//     heartbeat that it sent less than 0.75 sessions ago, that the lease holds. A clock that is set
+//     ahead makes that time shorter, but then ZooKeeper is asked, and the runs have a quarter of a
+//     second until the answer must be there;
+//  18. each change of a job's own node, and its deletion, sets the job's signal in the same
+//     transaction. A request sets the owner's, unless it has only just become the owner or begun to
+//     listen.
 //
-// What happens in a seed is a plan of numbered steps, each with separate random numbers. The steps,
+// The course of a seed is a plan of numbered steps, each with separate random numbers. The steps,
 // and their virtual times, are always the same as long as the group answers at the same times. A
 // seed that failed fails again nearly always, see the package comment: -sim.base=SEED -sim.seeds=1.
 func TestSimulation(t *testing.T) {
@@ -152,7 +173,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("violations: %d", total.violations)
 }
 
-// totals is what many seeds came to.
+// totals sums up many seeds.
 type totals struct {
 	seeds, runs, violations int
 	clocks, serverClocks    int // seeds
@@ -241,7 +262,7 @@ func (sum *totals) add(w *world) {
 	sum.even = max(sum.even, float64(w.even)/float64(w.evenWithin()))
 }
 
-// report logs the violations, and what happened before the first one.
+// report logs the violations, and the events before the first one.
 func (w *world) report() string {
 	var b strings.Builder
 	const most = 10
@@ -258,7 +279,7 @@ func (w *world) report() string {
 	return b.String()
 }
 
-// story is what happened to a slot or a job, and around it, up to a second after at.
+// story is the events of a slot or a job, and around it, up to a second after at.
 func (w *world) story(slot string, at time.Time) []string {
 	type entry struct {
 		at   time.Time

@@ -17,7 +17,7 @@ type untold struct {
 	txn        *zkdev.Txn
 }
 
-// tells takes in an operation of a transaction. What tells of a change is in the same transaction,
+// tells takes in an operation of a transaction. The signal of a change is in the same transaction,
 // after it.
 func (l *ledger) tells(slot, node, rest string, txn *zkdev.Txn) {
 	if len(l.untold) > 0 && l.untold[0].txn.Zxid != txn.Zxid {

@@ -30,8 +30,8 @@ const (
 	goodJobs   = 5
 	longestGap = 2 * time.Second // between two runs of a job that is due every second
 
-	// requestsPerRecord bounds what instances ask for in steady state, per hostile record and second:
-	// what cannot be read is read again once in a sync period.
+	// requestsPerRecord bounds the requests of instances in steady state, per hostile record and
+	// second: a record that cannot be read is read again once in a sync period.
 	requestsPerRecord = 4
 )
 
@@ -168,7 +168,7 @@ func (h *hostileTree) write() {
 	}
 }
 
-// furnish creates most of the nodes of a job, so that what is wrong is only one of them.
+// furnish creates most of the nodes of a job, so that the fault is in one of them only.
 func (h *hostileTree) furnish(job string) {
 	for _, node := range []string{"/register", "/alive", "/tick", "/history", "/requests"} {
 		if h.rng.IntN(6) == 0 {
@@ -200,7 +200,7 @@ func (h *hostileTree) name(parent string) string {
 	return fmt.Sprintf("bad-%d", h.rng.IntN(1000))
 }
 
-// data is what a node holds.
+// data is the data of a node.
 func (h *hostileTree) data() []byte {
 	switch h.rng.IntN(8) {
 	case 0:
@@ -263,7 +263,7 @@ func (h *hostileTree) value(depth int) any {
 	return values[h.rng.IntN(len(values))]
 }
 
-// wantBounded counts what the instances ask for in steady state.
+// wantBounded counts the requests of the instances in steady state.
 func (h *hostileTree) wantBounded(d time.Duration) {
 	h.mu.Lock()
 	clear(h.requests)
@@ -304,8 +304,8 @@ func (h *hostileTree) wantRuns(from, to time.Time, longest time.Duration) {
 	}
 }
 
-// wantLists expects that operators see everything: the good as it is, and what else stands where a
-// job does.
+// wantLists expects that operators see everything: the good as it is, and other nodes where a job
+// could be.
 func (h *hostileTree) wantLists(live ...*swtest.Instance) {
 	h.Helper()
 	err := h.cluster.Operate(h.Context(), func(client *admin.Client) error {

@@ -25,7 +25,7 @@ func (w *world) twin(victim *swtest.Instance) {
 	w.start(victim.Name)
 }
 
-// processes counts those of an id that run and were not told to stop.
+// processes counts the processes of an id that run and were not told to stop.
 func (w *world) processes(id string) (n int) {
 	for _, i := range w.cluster.Live() {
 		if i.Name == id {

@@ -84,7 +84,7 @@ func (p *profile) drawLosses(r *rand.Rand) {
 	}
 }
 
-// world is one cluster and what happens to it.
+// world is one cluster and the faults that it suffers.
 type world struct {
 	profile
 
@@ -408,11 +408,11 @@ func (w *world) judge() {
 	w.found, w.counts = append(w.found, found...), counts
 }
 
-// keptLog is how many transactions the server keeps: many times what comes between two calls of
+// keptLog is how many transactions the server keeps: many times the number between two calls of
 // read.
 const keptLog = 200_000
 
-// read has the checker read what was added to the log.
+// read has the checker read the new part of the log.
 func (w *world) read() {
 	if w.holds {
 		return
@@ -421,7 +421,7 @@ func (w *world) read() {
 	w.cluster.View(func(*swtest.Model) {}) // which reads it, too
 }
 
-// endFaults ends the noise: what is broken is repaired, and leaving instances have left.
+// endFaults ends the noise: all faults are repaired, and leaving instances have left.
 func (w *world) endFaults() {
 	for _, remove := range w.removes {
 		remove()

@@ -1,5 +1,6 @@
-// Package simkit is what the random simulations share: the flags that say how many scenarios run,
-// the search through their seeds on all cores, and the story of a scenario that failed.
+// Package simkit is the common part of the random simulations: the flags that say how many
+// scenarios run, the search through their seeds on all cores, and the story of a scenario that
+// failed.
 //
 // By default tests run a tenth of their scenarios, about a second's worth for each package, and
 // leave out the slow searches. With -sim.all they run everything, and with -sim.all -sim.share=0.5

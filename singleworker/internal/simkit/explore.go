@@ -47,14 +47,15 @@ type Explorable[W any] interface {
 	Moves() []Move
 	// After is the state after one of the moves.
 	After(m Move) W
-	// Key appends what tells this state from others: states with equal keys have equal futures.
+	// Key appends the features that tell this state from others: states with equal keys have equal
+	// futures.
 	Key(to []byte) []byte
 	// Failure is the property that is violated, or "".
 	Failure() string
 	// Settled reports whether all is as it should be when no fault happens. From every other state,
 	// every way must lead to a settled one.
 	Settled() bool
-	// Tell says what a move does.
+	// Tell describes a move.
 	Tell(m Move) string
 }
 

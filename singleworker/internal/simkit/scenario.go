@@ -13,15 +13,16 @@ type Scenario interface {
 	Run()
 	// Failure is the first violation that Run found, or "".
 	Failure() string
-	// Record makes Run keep what happens, for Tell.
+	// Record makes Run keep events, for Tell.
 	Record()
-	// Tell returns what was drawn, and the last events that were recorded.
+	// Tell returns the profile that was drawn, and the last events that were recorded.
 	Tell(lines int) string
 }
 
-// Test runs n scenarios, or what the flags say, and fails the test with the story of the first one
-// that fails. It calls passed, which may be nil, for each of the others, one at a time. With a
-// single seed it logs the story of a success, too. It returns how many scenarios ran.
+// Test runs n scenarios, or the number or seeds that the flags ask for, and fails the test with the
+// story of the first one that fails. It calls passed, which may be nil, for each of the others, one
+// at a time. With a single seed it logs the story of a success, too. It returns how many scenarios
+// ran.
 func Test[S Scenario](t *testing.T, n int, scenario func(seed uint64) S, passed func(S)) int {
 	t.Helper()
 	n = Seeds(n)
@@ -48,7 +49,7 @@ func Test[S Scenario](t *testing.T, n int, scenario func(seed uint64) S, passed 
 	return n
 }
 
-// replay runs a scenario again and returns what failed, with the events before it.
+// replay runs a scenario again and returns its failure, with the events before it.
 func replay(s Scenario, seed uint64) string {
 	s.Record()
 	s.Run()
@@ -80,9 +81,9 @@ func Caught[S Scenario](t *testing.T, within int, scenario func(seed uint64) S, 
 	t.Logf("seed %d: %s", seed, s.Failure())
 }
 
-// Story is the part of a [Scenario] that tells what happened. Its zero value records nothing.
+// Story is the part of a [Scenario] that tells its events. Its zero value records nothing.
 type Story struct {
-	// Profile is what was drawn for the scenario; the report of a failure shows it.
+	// Profile is the scenario's drawn settings; the report of a failure shows it.
 	Profile any
 
 	recording bool
@@ -116,8 +117,8 @@ func (s *Story) Fail(subject, text string) {
 // Failure is the first violation, or "".
 func (s *Story) Failure() string { return s.failure }
 
-// Tell returns the profile and the newest events, without those of subjects other than the one that
-// failed.
+// Tell returns the profile and the newest events, without events of subjects other than the one
+// that failed.
 func (s *Story) Tell(lines int) string {
 	var told []string
 	for _, e := range slices.Backward(s.events) {

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// missed is what OnTickMissed was told, and how long after the ticks.
+// missed is a call of OnTickMissed, and how long after the ticks it came.
 type missed struct {
 	mu   sync.Mutex
 	told []string
@@ -126,7 +126,7 @@ func TestNewLeadersClockIsWrong(t *testing.T) {
 	}
 }
 
-// What is submitted, or changed, while ZooKeeper's clock is a day ahead runs as soon as the
+// A job that is submitted, or changed, while ZooKeeper's clock is a day ahead runs as soon as the
 // instances know better.
 func TestChangeWhileZooKeepersClockIsAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
@@ -218,7 +218,7 @@ func TestLateCorrectionLeavesTheNextJobAlone(t *testing.T) {
 	})
 }
 
-// wantAudit expects that an audit of what the server has logged finds nothing.
+// wantAudit expects that an audit of the server's log finds nothing.
 func wantAudit(t *testing.T, c *swtest.Cluster) {
 	t.Helper()
 	l := ledger.New(c.Tree(), true, ledger.Observer{}, func(v ledger.Violation) { t.Errorf("audit: %v", v) })

@@ -24,7 +24,7 @@ func serving(ctx context.Context, _ *singleworker.Run) error {
 	return nil
 }
 
-// always submits so many jobs that always run, and is what their instances are made of.
+// always submits so many jobs that always run, and returns the settings of their instances.
 func always(t *testing.T, c *swtest.Cluster, jobs int, h singleworker.Handler) swtest.Setup {
 	t.Helper()
 	return sharing(t, c, jobs, "@always", h)
@@ -226,7 +226,7 @@ func TestAlwaysAfterACrash(t *testing.T) {
 	})
 }
 
-// A pause begins no run and ends none. What is edited takes effect when the run in progress has
+// A pause begins no run and ends none. An edited spec takes effect when the run in progress has
 // ended, which it does at once.
 func TestAlwaysIsPausedAndEdited(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
@@ -339,7 +339,7 @@ func TestAlwaysIsReportedMissing(t *testing.T) {
 }
 
 // A job that always runs leaves an instance that may not run it any more: because of an order for
-// the job, or of what the job requires.
+// the job, or of the job's requirements.
 func TestAlwaysLeavesWhereItMayNotRun(t *testing.T) {
 	t.Parallel()
 	for what, bar := range map[string]func(t *testing.T, a *admin.Client, owner string) error{

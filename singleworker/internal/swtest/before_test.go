@@ -345,7 +345,7 @@ func TestInstanceWithoutBeforeTick(t *testing.T) {
 	})
 }
 
-// explained returns what the records say of the last tick of a job, or a shard: the fate, and the
+// explained returns the explanation of the last tick of a job, or a shard: the fate, and the
 // sentences.
 func explained(t *testing.T, c *swtest.Cluster, name string) (x admin.Explanation, text string) {
 	t.Helper()
@@ -479,7 +479,7 @@ func TestBeforeTickOfAOneShot(t *testing.T) {
 	})
 }
 
-// A shard that has waited is late by its own clock alone, whatever those of the others say.
+// A shard that has waited is late by its own clock alone, whatever the others' clocks say.
 func TestBeforeTickWithOtherClocks(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

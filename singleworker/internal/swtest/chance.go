@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// chance is what the instance leaves to chance, drawn from the seed. What is drawn for two
-// purposes, or at two instants, does not depend on which goroutine draws first.
+// chance has the instance's random choices, drawn from the seed. Two draws for different purposes,
+// or at different instants, do not depend on which goroutine draws first.
 func (i *Instance) chance() *chance.Source {
 	seed := i.cluster.cfg.Seed
 	if seed == 0 {
@@ -22,9 +22,9 @@ func (i *Instance) chance() *chance.Source {
 	}}
 }
 
-// settle lets a little time pass. Messages arrive at multiples of zkdev.Apart, and most of what an
-// instance has planned happens at such moments, or at one of those at which a loop has continued.
-// Each loop continues in a separate part of the time between, so that what it finds does not depend
+// settle lets a little time pass. Messages arrive at multiples of zkdev.Apart, and most planned
+// work of an instance happens at such moments, or at moments at which a loop has continued. Each
+// loop continues in a separate part of the time between, so that the state it finds does not depend
 // on the order of the goroutines.
 func settle(loop chance.Loop) {
 	const loops = 2

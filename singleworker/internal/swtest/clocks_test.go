@@ -69,7 +69,7 @@ func machines(t *testing.T, c *swtest.Cluster, jobs int, schedule string, config
 	return all
 }
 
-// stateOf is what an instance's record says.
+// stateOf is an instance's record.
 func stateOf(t *testing.T, c *swtest.Cluster, name string) (record zkrec.Instance) {
 	t.Helper()
 	path := c.Tree().Instance(name)

@@ -31,7 +31,7 @@ type Config struct {
 	Names          int           // of the server, in the connect string; default 1
 	Logger         *slog.Logger  // of the instances; default one that fails the test if an instance notices that it is at fault
 	Server         zkdev.Config  // default: no socket; virtual time needs that
-	// Latency is that of the instances' connections, by the name of each on the network; see
+	// Latency is the latency of the instances' connections, by the name of each on the network; see
 	// zkdev.Client.SetLatency. Default: none.
 	Latency func(place string) func() zkdev.Latency
 	Seed    uint64 // of the instances' random numbers; 0: they are the machine's
@@ -116,14 +116,14 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Note adds a line to what is reported with a failure.
+// Note adds a line to the report of a failure.
 func (c *Cluster) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.notes = append(c.notes, Note{Time: time.Now(), Text: text})
 }
 
-// Notes lists what was noted, in order.
+// Notes lists the added lines, in order.
 func (c *Cluster) Notes() []Note {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ func working(d time.Duration) singleworker.Handler {
 	}
 }
 
-// sharing submits jobs of that schedule, and is what their instances are made of.
+// sharing submits jobs of that schedule, and returns the settings of their instances.
 func sharing(t *testing.T, c *swtest.Cluster, jobs int, schedule string, h singleworker.Handler) swtest.Setup {
 	t.Helper()
 	setup := swtest.Setup{Handlers: make(map[string]singleworker.Handler)}
@@ -183,8 +183,8 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// What was in flight when a connection hangs arrives when it resumes, although every
-// deadline has passed meanwhile: here after the session is over.
+// Messages in flight when a connection hangs arrive when it resumes, although every deadline has
+// passed meanwhile: here after the session is over.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, lasts := range []time.Duration{session * 8 / 10, 2 * session} {
@@ -245,7 +245,7 @@ func TestDeclaredJobSubmittedAsItIs(t *testing.T) {
 
 const grace = 10 * time.Millisecond
 
-// What package admin reports, who asks the server, is what the server's log says.
+// Package admin, which asks the server, reports the same as the server's log.
 func TestList(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		group(t, c, 3, 4, "* * * * * ?", working(time.Second))

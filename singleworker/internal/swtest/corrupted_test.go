@@ -35,7 +35,7 @@ import (
 type recordKind struct {
 	name string
 	spec string // of the job
-	// path is the record's. base is what stands there if no instance has written it.
+	// path is the record's. base is its content if no instance has written it.
 	path func(tree zkrec.Tree, job string) string
 	base string
 }
@@ -104,7 +104,7 @@ var recordKinds = []recordKind{
 	{"late", simple, func(tree zkrec.Tree, job string) string { return tree.Late(job, "x") }, "x"},
 }
 
-// hostile is a group in virtual time, with a good job that runs each second, and what reads it.
+// hostile is a group in virtual time, with a good job that runs each second, and its readers.
 type hostile struct {
 	*testing.T
 
@@ -200,7 +200,7 @@ func (h *hostile) client() *admin.Client {
 	return client
 }
 
-// readers starts what reads all the time.
+// readers starts the readers that read all the time.
 func (h *hostile) readers(dir, when string) {
 	client := h.client()
 	h.Cleanup(client.Close)
@@ -244,7 +244,7 @@ func (h *hostile) notifier(id string) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// Most and Send are those of a notify.Sender.
+// Most and Send implement notify.Sender.
 func (*hostile) Most() int { return 0 }
 
 func (h *hostile) Send(_ context.Context, m notify.Message) error {
@@ -287,7 +287,7 @@ func (h *hostile) create(job string, spec zkrec.Spec) {
 	h.must(err)
 }
 
-// read is what stands at a path, or base.
+// read is the content of the node at a path, or base.
 func (h *hostile) read(path, base string) []byte {
 	data, _, err := h.raw.Get(h.ctx, path)
 	if err != nil || len(data) == 0 {
@@ -349,7 +349,7 @@ func (h *hostile) wantGood(jobs []string) {
 	}
 }
 
-// encodes renders what a verb prints as JSON.
+// encodes renders a verb's value as JSON.
 func (h *hostile) encodes(what string, value any, err error) {
 	h.Helper()
 	if err == nil {
@@ -389,7 +389,7 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("names", names, err)
 }
 
-// verbs calls what swctl calls for one job.
+// verbs makes swctl's calls for one job.
 func (h *hostile) verbs(client *admin.Client, name string) {
 	h.Helper()
 	lenient := func(what string, value any, err error) {
@@ -417,7 +417,7 @@ func (h *hostile) verbs(client *admin.Client, name string) {
 	lenient("repair", nodes, err)
 }
 
-// pages asks for what is shown in a browser.
+// pages asks for the pages that a browser shows.
 func (h *hostile) pages(client *admin.Client, jobs []string) {
 	h.Helper()
 	pages, err := web.Handler(client, web.Options{Logger: h.log("web")})
@@ -488,8 +488,8 @@ func (h *hostile) wantSaidOnce(jobs, paths []string) {
 }
 
 // Of each kind of record, hundreds that no version would have written stand at once in a group, one
-// in each of as many jobs. What reads them continues, whether it began before they were written or
-// after that, and the good job runs and is shown.
+// in each of as many jobs. Their readers continue, whether they began before the records were
+// written or after that, and the good job runs and is shown.
 func TestCorruptedRecordsOfJobs(t *testing.T) {
 	t.Parallel()
 	for k, kind := range recordKinds {

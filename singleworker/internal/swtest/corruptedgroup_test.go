@@ -83,7 +83,8 @@ var groupKinds = map[string]func(h *hostile, tree zkrec.Tree) (paths []string){
 	},
 }
 
-// What hundreds of nodes of the group hold that no version would have written concerns nobody else.
+// Hundreds of nodes of the group with content that no version would have written disturb nobody
+// else.
 func TestCorruptedRecordsOfTheGroup(t *testing.T) {
 	t.Parallel()
 	for name, corrupt := range groupKinds {
@@ -108,8 +109,8 @@ func TestCorruptedRecordsOfTheGroup(t *testing.T) {
 	}
 }
 
-// tells starts a sender of notifications over what stands in its records, which tells of a new job
-// that fails.
+// tells starts a sender of notifications over the present content of its records, which tells of a
+// new job that fails.
 func (h *hostile) tells(id string, told bool) {
 	h.Helper()
 	job := "f-" + id
@@ -139,8 +140,8 @@ func slotOf(part, parts int) string {
 	}
 }
 
-// Of what was told, each record is corrupted in turn: the heads one by one, and the parts all at
-// once. The sender continues.
+// Each record of notices that were told is corrupted in turn: the heads one by one, and the parts
+// all at once. The sender continues.
 func TestCorruptedRecordsOfWhatWasTold(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"head", "parts"} {

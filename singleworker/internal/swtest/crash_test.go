@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// crash is the end of an instance, and what it owned then.
+// crash is the end of an instance, and the slots that it owned then.
 type crash struct {
 	name string
 	at   time.Time

@@ -40,8 +40,8 @@ func TestCrowdBeginsOnTheTick(t *testing.T) {
 }
 
 // An instance that is told to stop or to drain around the tick of a crowd begins nothing from then
-// on: neither what it has yet to claim, nor what it has claimed and ZooKeeper has not answered. The
-// others run all of that.
+// on: neither runs that it has yet to claim, nor runs that it has claimed and ZooKeeper has not
+// answered. The others run all of that.
 func TestCrowdOfAnInstanceThatLeaves(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(t *testing.T, i *swtest.Instance){
@@ -90,8 +90,7 @@ func TestCrowdOfAnInstanceThatLeaves(t *testing.T) {
 	}
 }
 
-// What an operator has ordered before the tick of a crowd, and ZooKeeper has acknowledged, holds at
-// it.
+// An operator's order before the tick of a crowd, which ZooKeeper has acknowledged, holds at it.
 func TestCrowdIsPausedOrCanceled(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(a *admin.Client, ctx context.Context, job string) error{
@@ -139,9 +138,9 @@ func TestCrowdIsPausedOrCanceled(t *testing.T) {
 	}
 }
 
-// An instance of a crowd that is due each second dies in some phase of a second. What it had not
-// begun, which ZooKeeper's log says, loses no tick and runs none twice, and nothing was begun
-// before its tick.
+// An instance of a crowd that is due each second dies in some phase of a second. The runs that it
+// had not begun, by ZooKeeper's log, lose no tick and run none twice, and nothing was begun before
+// its tick.
 func TestCrowdWhoseOwnerIsKilled(t *testing.T) {
 	t.Parallel()
 	const phases = 20

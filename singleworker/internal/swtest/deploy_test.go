@@ -10,8 +10,8 @@ import (
 )
 
 // An instance of the old version restarts in the middle of a deploy. The schedule of the new
-// version stays, and so does what an operator has changed since; the same without versions brings
-// the old one back.
+// version stays, and so does an operator's later change; the same without versions brings the old
+// one back.
 func TestOldInstanceRestartsInTheMiddleOfADeploy(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

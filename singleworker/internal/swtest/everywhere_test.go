@@ -65,7 +65,7 @@ func wantTicks(t *testing.T, c *swtest.Cluster, from, until time.Time, at ...str
 }
 
 // Each tick runs once on every instance that lives when it comes, through kills, stops, drains and
-// returns. What came while an instance was away is not its own.
+// returns. A tick that came while an instance was away is not its own.
 func TestEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestEverywhere(t *testing.T) {
 	})
 }
 
-// It counts neither in what instances share, nor in MaxSlots.
+// It counts neither in the instances' shares, nor in MaxSlots.
 func TestEverywhereCountsInNoShare(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{0, 2} {
@@ -152,8 +152,8 @@ func TestEverywhereCountsInNoShare(t *testing.T) {
 	}
 }
 
-// What came before an instance was there for the first time is nothing that it has missed, whatever
-// the schedule was then.
+// An instance that is there for the first time has missed no tick from before, whatever the
+// schedule was then.
 func TestEverywhereBegins(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
@@ -265,8 +265,8 @@ func TestEverywhereIsFixed(t *testing.T) {
 	})
 }
 
-// What instances leave that are gone is kept for a day, and then removed; not that of those that
-// live, however long they do not run.
+// The records of instances that are gone are kept for a day, and then removed. The records of live
+// instances stay, however long they do not run.
 func TestEverywhereLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -439,8 +439,8 @@ func TestEverywhereInLatchMode(t *testing.T) {
 	})
 }
 
-// What an instance owns is told of it; its share is not what it has of jobs that run on every
-// instance.
+// An instance's slots are listed with it. Its share does not count its parts of jobs that run on
+// every instance.
 func TestEverywhereAtAnInstance(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -76,8 +76,8 @@ func TestReadyOfAnInstanceThatIsRefused(t *testing.T) {
 	})
 }
 
-// What an instance says of itself while it works, is drained, and loses ZooKeeper; the hooks tell
-// of its sessions.
+// An instance reports on itself while it works, is drained, and loses ZooKeeper; the hooks tell of
+// its sessions.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

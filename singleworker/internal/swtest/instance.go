@@ -166,7 +166,7 @@ func (i *Instance) Leave() {
 	i.stop()
 }
 
-// Setup is what it was made of, to start it again.
+// Setup is the instance's settings, to start it again.
 func (i *Instance) Setup() Setup { return i.setup }
 
 // Manager is the Manager that the instance runs.
@@ -187,7 +187,7 @@ func (i *Instance) Withdrawn() bool {
 	return i.drain
 }
 
-// Stop stops the instance orderly and returns what Run returned.
+// Stop stops the instance orderly and returns Run's error.
 func (i *Instance) Stop() error {
 	i.Leave()
 	<-i.done
@@ -215,8 +215,8 @@ func (i *Instance) Kill() {
 	i.stop() // the rest of it winds down unseen
 }
 
-// Partition takes the instance off the network; what it sends meanwhile arrives after
-// Heal, if both ends have the connection then.
+// Partition takes the instance off the network. Messages that it sends meanwhile arrive after Heal,
+// if both ends have the connection then.
 func (i *Instance) Partition() {
 	i.network.Lock()
 	defer i.network.Unlock()
@@ -243,7 +243,7 @@ func (i *Instance) Stall() {
 	i.Partition()
 }
 
-// Resume ends a stall or a partition: what was under way arrives now.
+// Resume ends a stall or a partition: messages under way arrive now.
 func (i *Instance) Resume() {
 	i.Heal() // first: a process that resumes finds what has arrived meanwhile
 	i.stall.End()

@@ -12,9 +12,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// ZooKeeper's clock leaps, and instances notice it one after the other. What was written before has
-// its right time: the watchers must not write that it was written now, whichever way the clock has
-// leapt.
+// ZooKeeper's clock leaps, and instances notice it one after the other. Records that were written
+// before have their right time: the watchers must not write that they were written now, whichever
+// way the clock has leapt.
 func TestWhatWasWrittenBeforeALeapIsNotDatedAgain(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{104 * time.Second, -196 * time.Second} {
@@ -83,8 +83,8 @@ func TestIdleInstanceNoticesThatZooKeepersClockIsWrong(t *testing.T) {
 }
 
 // A job is submitted while ZooKeeper's clock is a day ahead. When another server leads, whose clock
-// is right, all connect to it, and owners do not know for a moment what their records say: the job
-// runs nevertheless as soon as the group knows what time it is.
+// is right, all connect to it, and owners do not know their records for a moment: the job runs
+// nevertheless as soon as the group knows the time.
 func TestNewLeadersClockIsRight(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -10,7 +10,8 @@ import (
 )
 
 // A hundred jobs are due in the same second, and each of two instances runs five at once. All run,
-// and what waits says so; a job that waits may be taken by the other one, if that has room.
+// and waiting jobs are shown as waiting. A job that waits may be taken by the other one, if that
+// has room.
 func TestMaxRunning(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

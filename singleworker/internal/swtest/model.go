@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// What View shows of the tree.
+// The parts of the tree that View shows.
 type (
 	Model  = ledger.Model
 	Job    = ledger.Job
@@ -80,7 +80,7 @@ func (c *Cluster) follow(through int64) {
 	}
 }
 
-// Snapshot is the server's. Do not call View, or what uses it, until it is restored.
+// Snapshot is the server's. Do not call View, or anything that uses it, until it is restored.
 func (c *Cluster) Snapshot() *zkdev.Snapshot {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
@@ -89,7 +89,7 @@ func (c *Cluster) Snapshot() *zkdev.Snapshot {
 	return snapshot
 }
 
-// Restore has the server lose what came after the latest snapshot.
+// Restore has the server lose the transactions after the latest snapshot.
 func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()

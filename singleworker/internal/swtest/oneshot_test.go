@@ -17,7 +17,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// status is that of a job; its State is "" if there is no such job.
+// status is a job's status; its State is "" if there is no such job.
 func status(t *testing.T, c *swtest.Cluster, name string) (s admin.JobStatus) {
 	t.Helper()
 	operate(t, c, func(client *admin.Client) (err error) {

@@ -132,8 +132,8 @@ func TestRequestsAreAllMethods(t *testing.T) {
 	}
 }
 
-// A Client on a Manager that does not run says so, whatever it is asked, and what waits says so as
-// soon as Run ends.
+// A Client on a Manager that does not run says so, whatever it is asked, and a call that waits says
+// so as soon as Run ends.
 func TestOperatorOnAManagerThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestOperatorOnAManagerThatDoesNotRun(t *testing.T) {
 	})
 }
 
-// What waits although ZooKeeper is there ends with Run, too.
+// A call that waits although ZooKeeper is there ends with Run, too.
 func TestWaitingOperatorEndsWithRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func zoned(c *swtest.Cluster, n int, setup swtest.Setup) {
 	time.Sleep(settled)
 }
 
-// A job stays where it may run, through every change of who lives, and of what it requires. A run
+// A job stays where it may run, through every change of who lives, and of its requirements. A run
 // in progress ends first.
 func TestJobsStayWhereTheyMayRun(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {

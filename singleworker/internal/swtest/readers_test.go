@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 )
 
-// said is what a reader on a machine whose clock is that far off says of each job, and by how much
-// it finds that clock ahead.
+// said is the report of a reader, on a machine whose clock is that far off, about each job, and by
+// how much it finds that clock ahead.
 func said(t *testing.T, c *swtest.Cluster, off time.Duration) (text string, ahead time.Duration) {
 	t.Helper()
 	var lines []string
@@ -70,8 +70,8 @@ func said(t *testing.T, c *swtest.Cluster, off time.Duration) (text string, ahea
 	return strings.Join(lines, "\n"), ahead
 }
 
-// A reader whose clock is wrong says what one with a right clock says, before ticks and after them,
-// and knows how wrong its clock is.
+// A reader whose clock is wrong reports the same as one with a right clock, before ticks and after
+// them, and knows how wrong its clock is.
 func TestReadersWithWrongClocks(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]struct {

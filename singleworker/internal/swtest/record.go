@@ -46,7 +46,7 @@ func (c *Cluster) Runs() []Run {
 	return runs
 }
 
-// Befores lists the calls of Setup.Before so far, as Runs those of handlers.
+// Befores lists the calls of Setup.Before so far, as Runs lists calls of handlers.
 func (c *Cluster) Befores() []Run {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *Cluster) Befores() []Run {
 	return befores
 }
 
-// Evidence is what package audit judges the runs of all jobs by. A run ends with its right to run.
+// Evidence is the runs of all jobs in the form for package audit. A run ends with its right to run.
 // Shard 0 goes by the name of the job, so that it is compared with runs from before the job had
 // shards.
 func (c *Cluster) Evidence() []audit.Run {

@@ -67,8 +67,8 @@ func wantNoTickTwice(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// A process that was stopped for a few seconds, less than its session, finds its jobs taken: what
-// it claims is refused. It gets as many back, once. If one deputy takes both jobs, one of its jobs
+// A process that was stopped for a few seconds, less than its session, finds its jobs taken: its
+// claims are refused. It gets as many back, once. If one deputy takes both jobs, one of its jobs
 // moves to the other deputy meanwhile.
 func TestStoppedOwnerThatIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {

@@ -11,8 +11,8 @@ import (
 )
 
 // Instances that run on while ZooKeeper gets a backup put back, or all its data removed, notice
-// within a session timeout, end their leases, and join again. What was submitted after the backup
-// is gone; what they declare comes back.
+// within a session timeout, end their leases, and join again. Jobs that were submitted after the
+// backup are gone; declared jobs come back.
 func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"restored", "emptied"} {
@@ -76,8 +76,8 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 	}
 }
 
-// What was submitted before all data was lost, and is submitted again with another schedule, in the
-// same order and so by transactions of the same numbers, runs by what it is now.
+// A job that was submitted before all data was lost, and is submitted again with another schedule,
+// in the same order and so by transactions of the same numbers, runs by its new schedule.
 func TestJobsThatAreSubmittedAgainAfterALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -17,8 +17,8 @@ type Right struct {
 	Closed      bool // otherwise its owner has the slot, and may have another lease of it with its next claim
 }
 
-// Rights lists the leases so far, in the order of their beginnings. Those of instances that live
-// may be extended yet.
+// Rights lists the leases so far, in the order of their beginnings. A live instance's leases may be
+// extended yet.
 func (c *Cluster) Rights() []Right {
 	c.mu.Lock()
 	defer c.mu.Unlock()

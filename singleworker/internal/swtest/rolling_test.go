@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// account is what became of each tick, by job, as the instances were told that it was recorded.
+// account has the fate of each tick, by job, as the instances were told that it was recorded.
 type account struct {
 	mu   sync.Mutex
 	runs map[string]map[int64]int // how often a tick was run, by job
@@ -116,7 +116,8 @@ func rollingRestart(t *testing.T, c *swtest.Cluster) {
 	}
 }
 
-// What a newcomer gets does not move in the two seconds before its tick, and moves soon after it.
+// A slot that a newcomer gets does not move in the two seconds before its tick, and moves soon
+// after it.
 func TestNoJobMovesShortlyBeforeItsTick(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		i := group(t, c, 1, 9, "0 * * * * ?", working(time.Second))[0]

@@ -128,8 +128,8 @@ func TestJobsOfARunningManager(t *testing.T) {
 	})
 }
 
-// What is declared while the instance runs counts as what was declared before: an operator's change
-// stays until the declaration changes.
+// A declaration while the instance runs counts like an earlier one: an operator's change stays
+// until the declaration changes.
 func TestDeclarationWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestDeclarationWhileRunning(t *testing.T) {
 	})
 }
 
-// What the program asks for while its session is over happens when it is back.
+// A request of the program while its session is over takes effect when it is back.
 func TestAddedWhileTheSessionIsLost(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{

@@ -76,9 +76,8 @@ func shardsAtRandom(t *testing.T, c *swtest.Cluster, rng *rand.Rand) {
 	}
 }
 
-// awaitRest waits until no run has ended, and no slot passed on, for so long that what follows from
-// it is recorded and reported: what is lost when an instance is killed before is not what this is
-// about.
+// awaitRest waits until no run has ended, and no slot passed on, for so long that the consequences
+// are recorded and reported: the loss when an instance is killed before is not the subject here.
 func awaitRest(c *swtest.Cluster) {
 	const rest = 300 * time.Millisecond
 	for rested := false; !rested; {

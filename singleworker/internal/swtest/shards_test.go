@@ -20,7 +20,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// completions collects what OnTickComplete is told, in the whole group.
+// completions collects the calls of OnTickComplete, in the whole group.
 type completions struct {
 	mu   sync.Mutex
 	list []singleworker.TickResult

@@ -37,8 +37,8 @@ func watches(t *testing.T, c *swtest.Cluster) (n int) {
 	return n
 }
 
-// Each instance watches the owner records; of what else a slot has, it is told by nodes whose
-// number does not grow with that of slots.
+// Each instance watches the owner records. It hears of a slot's other records by nodes whose number
+// does not grow with the slots.
 func TestWatchesPerSlot(t *testing.T) {
 	t.Parallel()
 	const instances = 6

@@ -9,8 +9,8 @@ import (
 )
 
 // Stall holds up a process's connections, as when the process is stopped: while it lasts, they send
-// and receive nothing, and no deadline ends that. The process's timers keep running, unlike those
-// of a stopped process. The zero value is a stall that has not begun. Safe for concurrent use.
+// and receive nothing, and no deadline ends that. The process's timers keep running, unlike a
+// stopped process's. The zero value is a stall that has not begun. Safe for concurrent use.
 type Stall struct {
 	mu   sync.Mutex
 	over chan struct{} // closed at the end; nil unless it lasts
@@ -48,7 +48,7 @@ type stallable struct {
 	closed chan struct{}
 }
 
-// grace is how long after a stall what has come meanwhile may take to be read.
+// grace is how long after a stall it may take to read the bytes that have come meanwhile.
 const grace = 10 * time.Millisecond
 
 func (c *stallable) Read(p []byte) (int, error) {
@@ -57,7 +57,7 @@ func (c *stallable) Read(p []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !c.outlive() {
 			return n, err
 		}
-		// The process that was paused finds what has come meanwhile before its deadline.
+		// The process that was paused finds the bytes that have come meanwhile before its deadline.
 		_ = c.SetReadDeadline(time.Now().Add(grace))
 	}
 }

@@ -21,8 +21,8 @@ func same[K comparable](t *testing.T, what string, got, want map[K]uint64) {
 	}
 }
 
-// What two instances count of a job that moves: it is adopted, runs, fails, skips, is handed over,
-// taken from an owner that is gone, and handed over again.
+// Two instances count the events of a job that moves: it is adopted, runs, fails, skips, is handed
+// over, taken from an owner that is gone, and handed over again.
 func TestStats(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 )
 
-// A mailbox does not hold what it has run, however long the rest of the posts waits.
+// A mailbox does not hold closures that it has run, however long the rest of the posts waits.
 func TestMailboxHoldsNothingThatWasRun(t *testing.T) {
 	t.Parallel()
 	box := task.NewMailbox()

@@ -82,7 +82,7 @@ func (m *Mailbox) RunFor(d time.Duration) {
 	}
 }
 
-// Close drops what is queued, and all that is posted from now on.
+// Close drops the queued posts, and all that are posted from now on.
 func (m *Mailbox) Close() {
 	m.mu.Lock()
 	posts := slices.Concat(m.first, m.posts)

@@ -108,8 +108,8 @@ func TestMailboxLosesNothing(t *testing.T) {
 	})
 }
 
-// What is posted, or still queued, when the mailbox is closed is not run, and those who want to
-// know learn it.
+// A closure that is posted, or still queued, when the mailbox is closed is not run, and those who
+// want to know learn it.
 func TestClosedMailbox(t *testing.T) {
 	t.Parallel()
 	box := task.NewMailbox()
@@ -128,7 +128,7 @@ func TestClosedMailbox(t *testing.T) {
 	}
 }
 
-// A busy goroutine gets to its other work in between, and to what is posted first.
+// A busy goroutine gets to its other work in between, and to posts that go first.
 func TestRunForStopsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a job that always runs has left unclaimed: its next run, when the pause after the last one
-// is over.
+// A job that always runs has its next run unclaimed when the pause after the last one is over.
 func TestUnclaimedAlways(t *testing.T) {
 	t.Parallel()
 	after := func(ended, restart string) ticks.Record {
@@ -76,7 +75,7 @@ func TestAlwaysRepeatsNothing(t *testing.T) {
 }
 
 // Runs were asked for, and the job became one that always runs before they began: they are
-// withdrawn, one after the other, also in a pause, after what is to be repeated.
+// withdrawn, one after the other, also in a pause, after the runs that are to be repeated.
 func TestAlwaysWithdrawsRequests(t *testing.T) {
 	t.Parallel()
 	interrupted := run(t, history.StateInterrupted, "10:00", me, "10:00", "10:00:05")

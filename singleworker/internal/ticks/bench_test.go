@@ -10,8 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// BenchmarkNext is what an owner spends on a decision about a job that fires
-// every second.
+// BenchmarkNext measures an owner's decision about a job that fires every second.
 func BenchmarkNext(b *testing.B) {
 	now := time.Date(2026, 3, 3, 10, 0, 0, 0, time.UTC)
 	steady := ticks.View{

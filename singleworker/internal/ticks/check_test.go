@@ -11,9 +11,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// checker keeps everything that was written and compares it with the ticks of the
-// schedules and with what the handlers did. It reads only the Watermark of the
-// records; attempts and failures it counts itself.
+// checker keeps everything that was written and compares it with the ticks of the schedules and
+// with the handlers' own account. It reads only the Watermark of the records; attempts and failures
+// it counts itself.
 type checker struct {
 	w     *world
 	ticks int // accounted for
@@ -26,7 +26,7 @@ type checker struct {
 	owed    []owed           // what is to be run again
 	written map[string]bool  // run ids
 	endless map[string]bool  // of them, those of a job that always ran when they began
-	// What the handlers did, by run id: the result, once it was written.
+	// The handlers' own account, by run id: the result, once it was written.
 	handlers map[string]history.State
 
 	come come
@@ -46,7 +46,7 @@ type era struct {
 	from     int64 // Watermark when it began
 }
 
-// fate is what became of a tick, or of a request.
+// fate is the outcome of a tick, or of a request.
 type fate struct {
 	row                 bool // it is in a row of ticks that were not run
 	runID               string
@@ -109,7 +109,7 @@ type owed struct {
 	fate *fate
 }
 
-// owes verifies that what is to be repeated stays on record until it is, or is given up for a
+// owes verifies that a run that is to be repeated stays on record until it is, or is given up for a
 // reason.
 func (c *checker) owes(p ticks.Plan, now int64) {
 	r := p.Record

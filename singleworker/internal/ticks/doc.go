@@ -1,8 +1,7 @@
-// Package ticks decides what becomes of every tick of a slot: whether the
-// owner runs it, when, and how often, and what the history says of a tick that
-// is not run. It is a pure function of the slot's records and the time. Missed
-// ticks are computed from the last claim in ZooKeeper, never from a process's
-// memory, so a new owner knows as much as a long-standing one.
+// Package ticks decides the fate of every tick of a slot: whether the owner runs it, when, and how
+// often, and the entry in the history of a tick that is not run. It is a pure function of the
+// slot's records and the time. Missed ticks are computed from the last claim in ZooKeeper, never
+// from a process's memory, so a new owner knows as much as a long-standing one.
 //
 // Every tick ends in exactly one state. The record's Watermark separates the
 // ticks that are accounted for from those that are not. It only grows, each

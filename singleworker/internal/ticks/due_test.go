@@ -51,7 +51,7 @@ func wantPlan(t *testing.T, v ticks.View, want string) ticks.Plan {
 	return plan
 }
 
-// TestDue: nothing runs; what happens to the ticks since the last one.
+// TestDue: nothing runs, and the ticks since the last one are decided.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	skip := ticks.Policy{Misfire: job.MisfireSkip}
@@ -171,7 +171,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestPause: what a pause holds back, and what happens to its ticks when it is over.
+// TestPause: ticks that a pause holds back, and their fate when it is over.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	paused := func(since, until, missed string) zkrec.Pause {
@@ -311,7 +311,7 @@ func TestTwoFormer(t *testing.T) {
 	}
 }
 
-// TestFormerInAPause: as in TestFormer, and since 10:02:30 the job is paused. What was missed is
+// TestFormerInAPause: as in TestFormer, and since 10:02:30 the job is paused. Missed ticks are
 // recorded nevertheless, because the next change of the schedule may come before the end of the
 // pause.
 func TestFormerInAPause(t *testing.T) {
@@ -345,8 +345,8 @@ func TestFormerInAPause(t *testing.T) {
 	}
 }
 
-// TestLongOutage: a job of each second that nobody owned for a year. What it
-// costs is bounded, see BenchmarkNext.
+// TestLongOutage: a job of each second that nobody owned for a year. The cost is bounded, see
+// BenchmarkNext.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	v := situation{schedule: "* * * * * ?", owned: "10:00", now: "10:00"}.view(t)
@@ -412,8 +412,8 @@ func TestDaylightSaving(t *testing.T) {
 	}
 }
 
-// What came before the instance was there is not its tick, whatever the policy says; a hand-over
-// may take a second.
+// A tick that came before the instance was there is not its tick, whatever the policy says; a
+// hand-over may take a second.
 func TestEverywhereAbsent(t *testing.T) {
 	t.Parallel()
 	for _, misfire := range []job.MisfirePolicy{job.MisfireOnce, job.MisfireAll, job.MisfireSkip} {

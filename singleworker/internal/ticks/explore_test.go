@@ -12,7 +12,7 @@ import (
 //
 //  1. Watermark only grows;
 //  2. each tick that it passes is in exactly one entry or claimed, and none is claimed twice;
-//  9. a tick has one number of shards, and what the old layout leaves is what the new one begins with;
+//  9. a tick has one number of shards, and the new layout begins where the old one ends;
 //
 // and that on every way on the new layout comes and every tick is accounted for.
 func TestExplore(t *testing.T) {

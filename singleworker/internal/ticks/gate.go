@@ -9,16 +9,16 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Gate says which ticks of a job have begun whose first shard calls BeforeTick: what the records of
-// that shard have of them. Other shards run no tick that has not. That a tick has begun never
-// changes, so a gate that is old makes a shard wait for longer, and run nothing that it must not.
-// The zero Gate says nothing: every tick waits. It is not changed.
+// Gate tells which ticks have begun of a job whose first shard calls BeforeTick, by that shard's
+// records. Other shards run no tick that has not. That a tick has begun never changes, so a gate
+// that is old makes a shard wait for longer, and run nothing that it must not. The zero Gate says
+// nothing: every tick waits. It is not changed.
 type Gate struct {
 	done  int64 // the first shard is done with every tick up to here; those after it may still begin
 	fates []fate
 }
 
-// fate is what the records of the first shard have of a tick that it ran.
+// fate is the state of a tick that the first shard ran, by its records.
 type fate struct {
 	tick    int64
 	begun   bool
@@ -56,8 +56,8 @@ func (g *Gate) add(r zkrec.Run, written int64) {
 	}
 }
 
-// SeenSince returns g as it is known to an owner that has followed the first shard: what has
-// changed since before was known at now, by its own clock.
+// SeenSince returns g as an owner that has followed the first shard knows it: each change since
+// before was known at now, by its own clock.
 func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
 	seen := &Gate{done: g.done, fates: slices.Clone(g.fates)}
 	for i := range seen.fates {
@@ -71,7 +71,7 @@ func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
 	return seen
 }
 
-// of returns what is known of a tick.
+// of returns the fate of a tick, if it is known.
 func (g *Gate) of(tick int64) (f fate, known bool) {
 	if g == nil {
 		return fate{}, false
@@ -100,8 +100,7 @@ func (g *Gate) decided() time.Time {
 	return time.UnixMilli(through)
 }
 
-// Of returns the job as one of its slots has it: gate is what is known of the first shard, nil if
-// nothing is.
+// Of returns the job as one of its slots has it: gate is the first shard's, nil if it is not known.
 func (j Job) Of(slot string, gate *Gate) Job {
 	j.Gate = nil
 	if _, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {

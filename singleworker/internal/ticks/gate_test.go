@@ -48,8 +48,7 @@ func (f first) gate(t *testing.T) *ticks.Gate {
 	return ticks.GateOf(r, h, written)
 }
 
-// TestGate: what becomes of the ticks of a shard, by what the records of the first one have of
-// them.
+// TestGate: the fate of the ticks of a shard, by the first one's records of them.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	skip, all, queue := ticks.Policy{Misfire: job.MisfireSkip}, ticks.Policy{Misfire: job.MisfireAll}, ticks.Policy{Overlap: job.OverlapQueue}

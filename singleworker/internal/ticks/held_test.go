@@ -65,8 +65,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldIsUnclaimed: what a pause has held back is due when it is over, and is what a deputy
-// looks for.
+// TestHeldIsUnclaimed: a tick that a pause has held back is due when it is over, and a deputy looks
+// for it.
 func TestHeldIsUnclaimed(t *testing.T) {
 	t.Parallel()
 	failed := run(t, history.StateFailed, "10:00", other, "10:00", "10:00:01")
@@ -101,7 +101,7 @@ func TestAlwaysThatIsTimedNow(t *testing.T) {
 	}
 }
 
-// TestMutantsOfHeld is TestMutants for what a pause holds back.
+// TestMutantsOfHeld is TestMutants for ticks that a pause holds back.
 func TestMutantsOfHeld(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -125,8 +125,8 @@ func TestMutantsOfHeld(t *testing.T) {
 	}
 }
 
-// A run begins without what a newer version has written of the run before. That goes into the
-// history with its run, and what is of the slot stays.
+// A run begins without the fields that a newer version has written for the run before. Those go
+// into the history with their run, and the slot's own fields stay.
 func TestUnknownFieldsGoWithTheirRun(t *testing.T) {
 	t.Parallel()
 	v := situation{last: run(t, history.StateRunning, "10:00", me, "10:00", ""), through: "10:00", now: "10:00:30"}.view(t)

@@ -61,7 +61,7 @@ func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual tim
 	return Later(from, began.Add(HungAtLeast)), usual
 }
 
-// durations are those of the runs in a history that nothing interrupted, in order.
+// durations are the durations of the runs in a history that nothing interrupted, in order.
 func durations(entries []Entry) (took []time.Duration) {
 	for _, e := range entries {
 		ended := e.State == history.StateOK || e.State == history.StateFailed || e.State == history.StateTimedOut

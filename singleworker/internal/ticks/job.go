@@ -25,13 +25,13 @@ type Job struct {
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
 
-	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is what one
-	// of those knows of the first shard, see Of.
+	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is such a
+	// shard's view of the first one, see Of.
 	Gated bool
 	Gate  *Gate
 }
 
-// Version is that of the two nodes which say what a job is, and what operators do with it.
+// Version is the versions of the two nodes that define a job and operators' orders for it.
 type Version struct{ Spec, Switch int32 }
 
 // Former is a schedule that was replaced.

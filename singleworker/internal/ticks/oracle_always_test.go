@@ -20,9 +20,9 @@ type following struct {
 	restarts int   // how many runs before it did not last
 }
 
-// after is what follows a run that has ended: it pauses for the policy's time, doubled for each run
-// before that did not last, up to five minutes; for the time itself if this one lasted, which is
-// ten minutes; and not at all if it was moved.
+// after is the pause after a run that has ended: it lasts for the policy's time, doubled for each
+// run before that did not last, up to five minutes; for the time itself if this one lasted, which
+// is ten minutes; and not at all if it was moved.
 func (f following) after(of ticks.Job, started, ended int64, moved bool) following {
 	const longest, lasting = 300_000, 600_000
 	pause := max(of.Policy.WithDefaults().Backoff.Milliseconds(), 1)
@@ -42,7 +42,7 @@ func (f following) after(of ticks.Job, started, ended int64, moved bool) followi
 	return next
 }
 
-// follow notes what follows a run that has ended.
+// follow notes the pause after a run that has ended.
 func (c *checker) follow(e ticks.Entry) {
 	of := c.w.job()
 	lost := of.Schedule.Always() && e.Manual == "" && c.handlers[e.RunID] == ""
@@ -52,7 +52,7 @@ func (c *checker) follow(e ticks.Entry) {
 	c.moved = false
 }
 
-// judgeFollowing verifies what the plan that records the end of a run says of the next one.
+// judgeFollowing verifies the next run in the plan that records the end of a run.
 func (c *checker) judgeFollowing(of ticks.Job, p ticks.Plan) {
 	r := p.Record
 	next := c.following.after(of, r.Started, r.Ended, c.moved)

@@ -13,10 +13,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// The oracle says of each tick alone what the policies want of it, and then
-// what of a plan follows; the package goes by ranges and by the latest tick.
+// The oracle derives from the policies the fate of each tick alone, and then checks a plan against
+// it; the package goes by ranges and by the latest tick.
 
-// A want is what the policies want of a tick that nobody has claimed yet.
+// A want is the policies' wish for a tick that nobody has claimed yet.
 type want string
 
 const (
@@ -48,7 +48,7 @@ func during(v ticks.View, tick int64) bool {
 	return r.State == history.StateRunning || tick <= r.Ended
 }
 
-// ask is what is wanted of the nth last tick.
+// ask is the wish for the nth last tick.
 func ask(v ticks.View, tick int64, n int) want {
 	policy := v.Policy.WithDefaults()
 	age := v.Now.Sub(time.UnixMilli(tick))
@@ -76,7 +76,7 @@ func byName(misfire job.MisfirePolicy) want {
 	return passed
 }
 
-// wants is what is wanted of each of some ticks in order: run, or passed.
+// wants is the decision for each of some ticks in order: run, or passed.
 func wants(v ticks.View, due []int64) []want {
 	out := make([]want, len(due))
 	running := false // one that is later
@@ -113,7 +113,7 @@ func reason(v ticks.View, tick int64) (state history.State, reason history.Reaso
 	return history.StateMissed, history.ReasonStalled
 }
 
-// judge verifies that a plan is what the policies want.
+// judge verifies that a plan agrees with the policies.
 func (c *checker) judge(v ticks.View, p ticks.Plan) {
 	if !p.Wake.IsZero() && !p.Wake.After(v.Now) {
 		c.w.failf("(9) to wake at %s, in the past", p.Wake)
@@ -194,8 +194,8 @@ func (c *checker) wantNothing(p ticks.Plan) {
 	}
 }
 
-// mayRerun reports whether an interrupted run of f's is made once more; it goes
-// by what was counted here.
+// mayRerun reports whether an interrupted run of f's is made once more; it goes by the checker's
+// own counts.
 func (c *checker) mayRerun(r zkrec.Run, f *fate, interrupted int, now int64) bool {
 	policy := c.w.spec.Job.WithDefaults()
 	asked := r.Manual == ""
@@ -263,8 +263,7 @@ func (c *checker) judgeAgain(v ticks.View, p ticks.Plan) {
 	}
 }
 
-// pending are the ticks that nobody has accounted for, and those of the former
-// schedule, if anything is known of it.
+// pending are the ticks that nobody has accounted for, and the former schedule's, if it is known.
 func (c *checker) pending(v ticks.View) (due, former []int64) {
 	since := v.Since.UnixMilli()
 	until := since

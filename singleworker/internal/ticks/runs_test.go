@@ -374,9 +374,9 @@ func TestBetweenMilliseconds(t *testing.T) {
 	wantPlan(t, v, "missed(no_owner) 10:01; missed(stalled) 10:02 to 10:03, 2; through 10:03")
 }
 
-// A job whose runs take longer than its period catches up with what it missed: one owner, runs of
-// 2.5 s, a tick each second, ten missed ticks at first, and answers of ZooKeeper that are late now
-// and then.
+// A job whose runs take longer than its period catches up with missed ticks: one owner, runs of 2.5
+// s, a tick each second, ten missed ticks at first, and answers of ZooKeeper that are late now and
+// then.
 func TestQueueCatchesUpDespiteHiccups(t *testing.T) {
 	t.Parallel()
 	const period, length, answer, hiccup = time.Second, 2500 * time.Millisecond, 20 * time.Millisecond, 1900 * time.Millisecond

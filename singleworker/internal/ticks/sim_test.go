@@ -69,13 +69,13 @@ func (m mutant) onEnd(p *ticks.Plan) {
 //  3. rows name actual ticks and count them correctly;
 //  4. at most one run is in progress;
 //  5. the record and the history agree, and say who did what, when;
-//  6. each plan and each result is what the policies want, tick by tick, with
-//     attempts, failures and reasons as they were counted from outside;
-//  7. the history says of each run what its handler saw;
+//  6. each plan and each result follows the policies, tick by tick, with attempts, failures and
+//     reasons as they were counted from outside;
+//  7. the history's entry of each run agrees with its handler;
 //  8. it settles: at once while no time passes, and after faults stop;
 //  9. there is no alarm without a cause, and Wake is never in the past;
 //  10. no request starves;
-//  11. what is to be repeated is, or is given up for a reason.
+//  11. a run that is to be repeated is, or is given up for a reason.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	const aMillion = 36 // seeds come to a million ticks

@@ -56,7 +56,7 @@ type Plan struct {
 	Wake time.Time
 }
 
-// Next decides what the owner does at v.Now.
+// Next decides the owner's next step at v.Now.
 func Next(v View) Plan {
 	policy := v.Policy.WithDefaults()
 	v.Policy = &policy
@@ -69,8 +69,8 @@ func Next(v View) Plan {
 		return v.always()
 	}
 	var plan Plan
-	// A pause holds back everything except manual runs and the record of what a
-	// replaced schedule missed: the schedule might be replaced once more.
+	// A pause holds back everything except manual runs and the record of ticks that a replaced
+	// schedule missed: the schedule might be replaced once more.
 	again := v.Record.Again()
 	waits := again.NextAttempt != "" && v.held(again.Run)
 	if again.NextAttempt != "" && !waits {
@@ -160,7 +160,7 @@ func (v View) abandoned() Plan {
 	run.State, run.Ended = history.StateInterrupted, v.Now.UnixMilli()
 	run.Error = "owner died or lost the job before the run had a result"
 	plan := Plan{Change: true, Record: v.Record}
-	// What began when the job always ran is no tick of the schedule that it has now.
+	// A run that began when the job always ran is for no tick of the schedule that it has now.
 	if run.Always || v.Schedule.Always() && run.Manual == "" {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
 		restart(*v.Policy, &plan.Record, false)

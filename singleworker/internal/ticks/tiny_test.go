@@ -25,7 +25,7 @@ const (
 )
 
 // tiny is one state of a job with a tick every two seconds, two instances, and at most two shards.
-// Who owns a shard is decided at once: that is what package lease is for. Time passes in seconds.
+// Who owns a shard is decided at once, as by package lease. Time passes in seconds.
 type tiny struct {
 	left   tinyFaults
 	breach tinyBreach
@@ -60,7 +60,7 @@ type tinyHost struct {
 	keeper tinyKeeper
 }
 
-// tinyOwned is what an instance has to do with a shard.
+// tinyOwned is an instance's state of a shard.
 type tinyOwned struct {
 	token   int64 // 0: it does not own it
 	since   int64 // on its clock
@@ -75,7 +75,7 @@ type tinyOwned struct {
 	on      int32         // version of the record that it was decided on
 }
 
-// tinyKeeper is what the keeper of the layout has read.
+// tinyKeeper is the state of the layout's keeper, with the records that it has read.
 type tinyKeeper struct {
 	read     bool
 	records  [2]ticks.Record
@@ -115,7 +115,7 @@ func newTiny(f tinyFaults, b tinyBreach) tiny {
 	return w
 }
 
-// tinyJobs are the specs that were parsed, by what tells them apart.
+// tinyJobs are the specs that were parsed, by the fields that differ.
 var tinyJobs sync.Map
 
 // tinyJob is a spec, parsed.
@@ -181,7 +181,7 @@ func (w tiny) After(m simkit.Move) tiny {
 	return w
 }
 
-// view is what a host decides on.
+// view is the basis of a host's decision.
 func (w *tiny) view(k, s int) ticks.View {
 	h, o := &w.hosts[k], &w.hosts[k].slots[s]
 	return ticks.View{
@@ -196,8 +196,8 @@ func (w *tiny) over() bool {
 	return w.spec.Layout != nil && !w.spec.Resizing() && min(w.slots[0].record.Watermark, w.slots[1].record.Watermark) >= enough
 }
 
-// Moves lists what can happen. A second passes when nothing else is left to do in it; a run lasts
-// no time, or two seconds.
+// Moves lists the possible next steps. A second passes when nothing else is left to do in it; a run
+// lasts no time, or two seconds.
 func (w tiny) Moves() []simkit.Move {
 	var moves []simkit.Move
 	if w.over() {
@@ -229,7 +229,7 @@ func (w tiny) Moves() []simkit.Move {
 	return moves
 }
 
-// duties are what a host does before the second passes.
+// duties are a host's steps before the second passes.
 func (w *tiny) duties(k int, do func(kind int8, k, s int)) {
 	h := &w.hosts[k]
 	if h.ver != w.version {

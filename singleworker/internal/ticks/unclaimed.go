@@ -7,15 +7,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 )
 
-// maxRecords is how many records an owner writes at most before it claims what is due: a safeguard,
-// two are usual.
+// maxRecords is how many records an owner writes at most before it claims a run that is due: a
+// safeguard, two are usual.
 const maxRecords = 8
 
 // Unclaimed returns since when a run of an idle slot has been due at t that its owner has not
 // claimed: of a tick, another attempt at one, or a manual run that is requested. It returns the
-// zero time if none is, or if a run is open. What an owner would not run but record, such as a tick
-// in a pause, is not urgent and does not count. Nor does anything while the record is Foreign: two
-// instances would take the slot from each other at each tick.
+// zero time if none is, or if a run is open. A tick that an owner would not run but record, such as
+// one in a pause, is not urgent and does not count. Nor does anything while the record is Foreign:
+// two instances would take the slot from each other at each tick.
 func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	if r.Open() {
 		return time.Time{}

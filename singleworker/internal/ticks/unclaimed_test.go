@@ -16,8 +16,8 @@ func waiting(t *testing.T, what, when string, last zkrec.Run) ticks.Record {
 	return ticks.Record{Watermark: ms(t, "10:00"), Run: last, NextAttempt: what, NextAttemptAt: ms(t, when)}
 }
 
-// TestUnclaimed: what a job that fires every minute has left unclaimed, and when a run may become
-// due next. No requests are known.
+// TestUnclaimed: runs that a job which fires every minute has left unclaimed, and when a run may
+// become due next. No requests are known.
 func TestUnclaimed(t *testing.T) {
 	t.Parallel()
 	through := func(watermark string) ticks.Record { return ticks.Record{Watermark: ms(t, watermark)} }
@@ -169,8 +169,8 @@ func TestUnclaimedInALayout(t *testing.T) {
 	}
 }
 
-// The job was every minute until 10:03:30 and is every ten minutes since: what was missed of the
-// former schedule is recorded, and does not run.
+// The job was every minute until 10:03:30 and is every ten minutes since: missed ticks of the
+// former schedule are recorded, and do not run.
 func TestUnclaimedOfAFormerSchedule(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, through, now, since, next string }{
@@ -201,7 +201,7 @@ func TestUnclaimedAtATime(t *testing.T) {
 	wantUnclaimed(t, v.Job, failed, at(t, "10:00:20"), "10:00:20", "")
 }
 
-// A record of a tick that the schedule does not have is that of an owner with other rules: nothing
+// A record of a tick that the schedule does not have comes from an owner with other rules: nothing
 // of it is overdue here, or the slot would be taken from either of the two at each tick.
 func TestUnclaimedOfAnotherSchedule(t *testing.T) {
 	t.Parallel()

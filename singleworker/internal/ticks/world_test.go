@@ -25,7 +25,7 @@ type world struct {
 	steps int
 	quiet bool // no more faults
 
-	// What is in ZooKeeper.
+	// The content of ZooKeeper.
 	spec     zkrec.Spec
 	record   ticks.Record
 	requests []ticks.Request
@@ -173,7 +173,7 @@ func (w *world) Run() {
 	}
 }
 
-// unsettled says what remains to be done.
+// unsettled names the work that remains.
 func (w *world) unsettled() string {
 	switch last := w.schedule().Prev(time.UnixMilli(w.now + 1)); {
 	case w.owner == nil || w.owner.active != nil || w.record.Open():
@@ -320,7 +320,7 @@ func (w *world) await(wake time.Time) {
 	}
 }
 
-// apply writes a plan; clock is that of its writer.
+// apply writes a plan; clock is its writer's.
 func (w *world) apply(p ticks.Plan, clock int64) {
 	if w.Recording() {
 		w.logf("  %s", say(w.record, p))

@@ -91,7 +91,7 @@ func (f *fields) skipACL() {
 	}
 }
 
-// decode reads the body of a log entry. What follows the record, such as a digest, is ignored.
+// decode reads the body of a log entry. Bytes after the record, such as a digest, are ignored.
 func decode(body []byte) (Txn, error) {
 	f := fields{rest: body}
 	t := Txn{Session: f.long()}

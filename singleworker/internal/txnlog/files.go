@@ -29,8 +29,8 @@ type Files struct {
 // versionDir is where ZooKeeper has its files, below dataDir and dataLogDir.
 const versionDir = "version-2"
 
-// List finds the logs and snapshots in a directory and in version-2 below it: dir is what
-// the server's configuration calls dataDir or dataLogDir. Other files are ignored.
+// List finds the logs and snapshots in a directory and in version-2 below it: dir is dataDir or
+// dataLogDir in the server's configuration. Other files are ignored.
 func List(dir string) (Files, error) {
 	var found Files
 	for _, in := range []string{dir, filepath.Join(dir, versionDir)} {

@@ -8,9 +8,9 @@ import (
 )
 
 // History follows the version of each node from one transaction to the next. ZooKeeper counts
-// versions without gaps, so a transaction tells what its node was before. If that is not what the
-// log says, the leader worked without transactions that were logged before: the ensemble has lost
-// them. Not safe for concurrent use.
+// versions without gaps, so a transaction tells the version of its node before. If that is not the
+// version in the log, the leader worked without transactions that were logged before: the ensemble
+// has lost them. Not safe for concurrent use.
 type History struct {
 	losses []Loss         // in the order in which they were found
 	lost   map[int64]bool // zxids of the latest loss
@@ -43,17 +43,17 @@ type Return struct {
 	Path string
 	// Node is how it was: nil if it did not exist.
 	Node *Node
-	// Gone are the writes since then, the latest first. Those of deletions have no data.
+	// Gone are the writes since then, the latest first. Deletions have no data.
 	Gone []Node
 }
 
-// maxOld and maxOldBytes bound what is kept of nodes that were written again.
+// maxOld and maxOldBytes bound the history of nodes that were written again.
 const (
 	maxOld      = 1 << 17
 	maxOldBytes = 64 << 20
 )
 
-// write is one that made a node what it was for a time.
+// write is one that gave a node its content for a time.
 type write struct {
 	Node
 
@@ -101,7 +101,7 @@ func (h *History) Next(txn *Txn) (returns []Return, back int64) {
 	return returns, back
 }
 
-// Losses returns what was lost so far, by zxid.
+// Losses returns the losses so far, by zxid.
 func (h *History) Losses() []Loss {
 	return slices.SortedStableFunc(slices.Values(h.losses), func(a, b Loss) int { return cmp.Compare(a.First, b.First) })
 }
@@ -159,7 +159,7 @@ func (w *write) earlier(txn *Txn, op *Op) (was *write, gone []Node) {
 // it has ordered itself.
 func (w *write) canMiss(txn *Txn) bool { return Epoch(w.Mzxid) < Epoch(txn.Zxid) }
 
-// undo makes a node what it was before.
+// undo gives a node its earlier content back.
 func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {
 	oldest := gone[len(gone)-1].Mzxid
 	if n := len(h.losses); n == 0 || h.losses[n-1].Back || oldest > h.losses[n-1].Shown {
@@ -181,8 +181,8 @@ func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {
 	return back
 }
 
-// undoParents makes the nodes above one what they were when it was made, if they were made again
-// since: it would be gone with them.
+// undoParents gives the nodes above one the content that they had when it was made, if they were
+// made again since: it would be gone with them.
 func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Return) {
 	if made == nil {
 		return nil

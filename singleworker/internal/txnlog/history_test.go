@@ -8,7 +8,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 )
 
-// next is what a new leader adds to the zxid of the one before.
+// next is added by a new leader to the zxid of the one before.
 const next = 1 << 32
 
 func wrote(zxid int64, ops ...txnlog.Op) *txnlog.Txn {
@@ -29,7 +29,7 @@ func check(path string, version int32) txnlog.Op {
 
 func ephemeral(path string) txnlog.Op { return txnlog.Op{Type: txnlog.Create, Path: path, Owner: 7} }
 
-// TestHistory: versions show what a leader did not have.
+// TestHistory: versions show which transactions a leader did not have.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	began := []*txnlog.Txn{wrote(1, create("/a")), wrote(2, set("/a", 1)), wrote(3, set("/a", 2))}
@@ -86,7 +86,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryCameBack: a leader has what an earlier one had not.
+// TestHistoryCameBack: a leader has transactions that an earlier one had not.
 func TestHistoryCameBack(t *testing.T) {
 	t.Parallel()
 	h := txnlog.NewHistory()

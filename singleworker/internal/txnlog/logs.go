@@ -33,8 +33,8 @@ func (l *Logs) Done() int64 {
 }
 
 // Next returns the next transaction, and io.EOF after the last one. It returns ErrCorrupt for a
-// file that is damaged, and if the files are not in order. What a server has logged twice, because
-// it left its ensemble and joined it again, is returned once.
+// file that is damaged, and if the files are not in order. A transaction that a server has logged
+// twice, because it left its ensemble and joined it again, is returned once.
 func (l *Logs) Next() (Txn, error) {
 	for {
 		if l.in == nil {

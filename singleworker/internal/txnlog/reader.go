@@ -10,12 +10,12 @@ import (
 	"io"
 )
 
-// ErrCorrupt is returned for a file that is not what its name says, or is damaged in a way that
+// ErrCorrupt is returned for a file that does not match its name, or is damaged in a way that
 // ZooKeeper would not start with.
 var ErrCorrupt = errors.New("txnlog: not a ZooKeeper file, or a damaged one")
 
 // ErrTorn is returned for a log whose last record is not complete, as after a crash of the server.
-// What was read before is right, and ZooKeeper ends the log there, too.
+// Transactions that were read before are right, and ZooKeeper ends the log there, too.
 var ErrTorn = errors.New("txnlog: the last record is torn")
 
 // ErrFile is returned for a file, or a directory, that cannot be opened, listed or read.
@@ -39,7 +39,7 @@ type Reader struct {
 }
 
 // NewReader reads the head of a log. It returns ErrTorn for an empty file, which a server leaves
-// that crashes at the wrong moment, and ErrCorrupt for what is not a log.
+// that crashes at the wrong moment, and ErrCorrupt for a file that is not a log.
 func NewReader(r io.Reader) (*Reader, error) {
 	l := &Reader{in: bufio.NewReaderSize(r, 1<<18)}
 	return l, l.head()

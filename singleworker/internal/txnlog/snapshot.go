@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Snapshot is what a snapshot says besides its nodes.
+// Snapshot is a snapshot without its nodes.
 type Snapshot struct {
 	Nodes    int
 	Sessions map[int64]time.Duration // the timeouts of those that live
@@ -26,7 +26,7 @@ type Snapshot struct {
 const maxSessions = 1 << 20
 
 // ReadSnapshot reads a snapshot and calls visit for each node, parents first. It returns ErrCorrupt
-// for one that is damaged or cut short, and then what visit was told is worth nothing: the checksum
+// for one that is damaged or cut short, and then the calls of visit are worth nothing: the checksum
 // is at the end.
 func ReadSnapshot(r io.Reader, visit func(Node)) (*Snapshot, error) {
 	in := &summed{in: bufio.NewReaderSize(r, 1<<18), sum: adler32.New()}
@@ -87,8 +87,8 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 	}
 }
 
-// summed reads the fields of a snapshot, and sums up what it reads. After an error it returns zero
-// values.
+// summed reads the fields of a snapshot, and sums up the bytes that it reads. After an error it
+// returns zero values.
 type summed struct {
 	in     *bufio.Reader
 	sum    hash.Hash32

@@ -2,7 +2,7 @@ package txnlog
 
 import "time"
 
-// Kind is what a transaction does.
+// Kind is the kind of a transaction.
 type Kind int
 
 // The kinds.
@@ -18,7 +18,7 @@ const (
 	Write
 )
 
-// OpType is what an operation does to a node.
+// OpType is the kind of an operation on a node.
 type OpType int
 
 // The operations.
@@ -48,7 +48,8 @@ type Op struct {
 	Type OpType
 	Path string
 	Data []byte // read only
-	// Version is that of the data after SetData. Check has one more than what it has checked.
+	// Version is the version of the data after SetData. Check has one more than the version that it
+	// has checked.
 	Version int32
 	// Owner is the session that an ephemeral node ends with, or 0.
 	Owner int64
@@ -68,8 +69,8 @@ type Txn struct {
 	True time.Time
 }
 
-// At is when the transaction was made, as far as that is known: what has passed between two is
-// judged by it. What nodes say of when they were written is Time.
+// At is when the transaction was made, as far as that is known: the time between two is judged by
+// it. Nodes are dated by Time.
 func (t *Txn) At() time.Time {
 	if t.True.IsZero() {
 		return t.Time

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden file")
 
 const written = "testdata/version-2/log.1" // by ZooKeeper 3.8.0, and cut after 4096 of its 1 MB
 
-// TestFilesOf38 reads what a ZooKeeper 3.8.0 has written.
+// TestFilesOf38 reads files that a ZooKeeper 3.8.0 has written.
 func TestFilesOf38(t *testing.T) {
 	t.Parallel()
 	files, err := txnlog.List("testdata")
@@ -292,7 +292,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// FuzzRecord is FuzzLog for what has the right checksum.
+// FuzzRecord is FuzzLog for records that have the right checksum.
 func FuzzRecord(f *testing.F) {
 	f.Add(txn(2, 14, int32(1), int32(2), "\x00\x00\x00\x01/"))
 	f.Add(txn(2, 5, "/a", "data", int32(3)))

@@ -80,11 +80,11 @@ func (e *OpenACLError) Error() string {
 // Is reports whether the target is ErrOpenACL.
 func (e *OpenACLError) Is(target error) bool { return target == ErrOpenACL }
 
-// changing are the permissions with which a client changes a node, or what is below it.
+// changing are the permissions with which a client changes a node, or the nodes below it.
 const changing = zk.PermWrite | zk.PermCreate | zk.PermDelete | zk.PermAdmin
 
-// opening finds an entry that lets clients without credentials change a node, beyond what the
-// connection's ACL lets them.
+// opening finds an entry that lets clients without credentials change a node, beyond the
+// permissions in the connection's ACL.
 func (c *Conn) opening(full string, acl []zk.ACL) *OpenACLError {
 	for _, entry := range acl {
 		if entry.Scheme != "world" && entry.Scheme != "ip" {

@@ -67,8 +67,8 @@ func TestWhatAnybodyMayChangeIsNotClosed(t *testing.T) {
 	}
 }
 
-// With the ACL of an open root, anybody could change what an operator's tool creates. With another
-// one, the application may not be able to. So nothing is created.
+// With the ACL of an open root, anybody could change nodes that an operator's tool creates. With
+// another one, the application may not be able to. So nothing is created.
 func TestNothingIsCreatedBelowAnOpenRoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 // multiRead sets no watches. They are set by a setWatches just before it: the server answers a
 // connection's requests in their order, so no change falls between the watch and the reading.
 // setWatches reports a node that does not exist as deleted, and sets no watch. The caller learns as
-// much from the reading, and one that reads what has changed would ask without end: such an event
-// is held back until the reading is there, and then dropped.
+// much from the reading, and one that reads changed nodes again would ask without end: such an
+// event is held back until the reading is there, and then dropped.
 
-// bulkPath begins the paths that stand for bulk requests. ZooKeeper reserves what is below
+// bulkPath begins the paths that stand for bulk requests. ZooKeeper reserves the paths below
 // /zookeeper.
 const bulkPath = "/zookeeper/singleworker/bulk-"
 
@@ -55,9 +55,9 @@ type bulk struct {
 }
 
 // A setter is a bulk request that sets watches. Its watches end with the connection: the library,
-// which does not know them, does not set them again in the next. So those of the library do not
+// which does not know them, does not set them again in the next. So the library's watches do not
 // take their place: it sets them again some time after the connection was made, and until then
-// replies show what nobody was notified of.
+// replies show changes that nobody was notified of.
 type setter struct{ done bool }
 
 // A heldEvent says that a node was deleted.
@@ -103,7 +103,7 @@ func (s *session) register(b *bulk) (path string) {
 	return path
 }
 
-// unregister forgets a bulk request, and the watches of what was not read.
+// unregister forgets a bulk request, and the watches of nodes that were not read.
 func (s *session) unregister(path string, by *setter, reads []Read, results []ReadResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *session) onlySetBy(by *setter, path string) bool {
 	return true
 }
 
-// frames returns what is sent.
+// frames returns the frames to send.
 func (b *bulk) frames(xid int32) []byte {
 	const headers, each = 128, 32 // bytes beside the paths
 	size := headers

@@ -35,7 +35,7 @@ func (s *seen) event(ev Event) {
 	}
 }
 
-// want waits until everything rests and compares what was seen since the last call.
+// want waits until everything rests and compares the events since the last call.
 func (s *seen) want(t *testing.T, paths ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -132,7 +132,7 @@ func TestReadMany(t *testing.T) {
 	})
 }
 
-// Many reads go in few requests, and what is watched reports each change once.
+// Many reads go in few requests, and a watched node reports each change once.
 func TestReadManyInFewRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestReadManyHidesNothingFromOthers(t *testing.T) {
 }
 
 // A watch that somebody else has set in another way does not take the place of one: the library's
-// are set again some time after the next connection was made, and those of bulk requests are not. A
-// change is reported once.
+// are set again some time after the next connection was made, and a bulk request's watches are not.
+// A change is reported once.
 func TestReadManyAndGetWWatchTheSameNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,8 @@ func TestBulkWatchesEndWithTheConnection(t *testing.T) {
 	})
 }
 
-// What is lost, refused or unclear fails every read, and its watches are set again by the next one.
+// A bulk request that is lost, refused or unclear fails every read, and its watches are set again
+// by the next one.
 func TestReadManyFails(t *testing.T) {
 	t.Parallel()
 	for what, control := range map[string]struct {

@@ -39,9 +39,9 @@ func (r *requests) hold(frame []byte, path string) bool {
 	return true
 }
 
-// answer takes the reply to a bulk request and returns what the library gets: the events that were
-// held back and do say something, and an empty reply. A caller that gets no readings reads again,
-// and needs none of those events.
+// answer takes the reply to a bulk request and returns the frames for the library: the events that
+// were held back and that tell of a change, and an empty reply. A caller that gets no readings
+// reads again, and needs none of those events.
 func (b *bulk) answer(frame []byte, code int32) ([]byte, error) {
 	if b.setting != nil && !b.confirmed {
 		return nil, fmt.Errorf("%w: to a bulk request before that to its setWatches", errMalformed)
@@ -117,7 +117,8 @@ func (w *walker) reading(r Read) (result ReadResult) {
 	return result
 }
 
-// multiHeader walks over what precedes each result, and after the last one stands for the end.
+// multiHeader walks over the header that precedes each result, and after the last one stands for
+// the end.
 func (w *walker) multiHeader() (op int32, last bool) {
 	op, last = int32(w.uint32()), len(w.rest) > 0 && w.rest[0] != 0
 	w.skip(1 + 4) // the flag and a code

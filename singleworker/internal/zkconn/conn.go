@@ -201,7 +201,7 @@ func (c *Conn) Servers() string { return c.cfg.Servers }
 func (c *Conn) SessionTimeout() time.Duration { return time.Duration(c.granted.Load()) }
 
 // LongestTimeout returns the longest session timeout that was asked for or granted. Servers may
-// hold to that of an earlier connection when they count from the start again, as after a restart.
+// hold to an earlier connection's timeout when they count from the start again, as after a restart.
 func (c *Conn) LongestTimeout() time.Duration { return time.Duration(c.longest.Load()) }
 
 // SessionID returns the id of the session, or 0 without a session.

@@ -255,9 +255,9 @@ func TestCallsFailOnLostConnectionThenRecover(t *testing.T) {
 	})
 }
 
-// What has changed while there was no connection is an event of the next one, also when much else
-// is asked then. With the race detector it shows that the library's two loops share nothing: they
-// did, with the last transaction of a reply.
+// A change while there was no connection is an event of the next one, also when much else is asked
+// then. With the race detector it shows that the library's two loops share nothing: they did, with
+// the last transaction of a reply.
 func TestChangeWithoutConnectionIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -179,8 +179,8 @@ func (c *handshake) nextFrame() error {
 // A server that knows less than the session has seen hangs up without a word, as one does that is
 // not in service. One that lags catches up. One that was restored from a backup, or emptied, would
 // do that until it has counted as many transactions, so a session that must be over is continued at
-// the next attempt without telling what it has seen. A server that answers that is in service.
-// Whatever the answer is, the session ends.
+// the next attempt without telling the last transaction that it has seen. A server that answers
+// that is in service. Whatever the answer is, the session ends.
 
 // refused notes that a server has not answered the handshake.
 func (c *handshake) refused(err error) {

@@ -145,8 +145,8 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 	}, server
 }
 
-// What the session has seen is known to the connection, not to the library, and a setWatches has
-// what was seen before the connection, even if another reply has come first.
+// The connection knows the last transaction that the session has seen, and the library does not. A
+// setWatches has the one seen before the connection, even if another reply has come first.
 func TestConnectionTellsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestConnectionTellsWhatWasSeen(t *testing.T) {
 			body = append(binary.BigEndian.AppendUint64(body, uint64(zxid)), make([]byte, after)...)
 			return append(appendInt32(nil, int32(len(body))), body...)
 		}
-		// sends has the library write a frame, and returns what the server gets.
+		// sends has the library write a frame, and returns the frame that the server gets.
 		sends := func(written []byte) []byte {
 			go func() { _, _ = conn.Write(written) }()
 			got := make([]byte, len(written))
@@ -172,7 +172,7 @@ func TestConnectionTellsWhatWasSeen(t *testing.T) {
 			}
 			return got
 		}
-		// reads has the server send a frame, and returns what the library gets.
+		// reads has the server send a frame, and returns the frame that the library gets.
 		reads := func(sent []byte) []byte {
 			go func() { _, _ = server.Write(sent) }()
 			got := make([]byte, len(sent))

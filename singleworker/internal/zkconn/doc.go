@@ -1,5 +1,5 @@
-// Package zkconn is the only package that uses the ZooKeeper client library. It adds what the
-// library lacks and hides its traps:
+// Package zkconn is the only package that uses the ZooKeeper client library. It adds features that
+// the library lacks and hides its traps:
 //
 //   - a connect string with a chroot: paths are prefixed and the chroot is created;
 //   - calls that end with their context; an abandoned call may still be applied;
@@ -34,10 +34,9 @@
 //     at each attempt, at once after a connection that lasted;
 //   - it keeps a watch that is set twice, twice, and tells one callback of events: one watch at a
 //     time, and any number of subscribers in the same order ([Conn.Subscribe]);
-//   - watches that are set in bulk and those of a single read end at different times with a
-//     connection, and the library sets its own again only some time after it has connected again:
-//     the others are set by their readers, and a watch of one kind does not replace one of the
-//     other;
+//   - watches set in bulk and watches of a single read end at different times with a connection,
+//     and the library sets its own again only some time after it has connected again: the others
+//     are set by their readers, and a watch of one kind does not replace one of the other;
 //   - it trusts lengths and counts in replies, and panics in goroutines that nobody can recover:
 //     each frame is read whole and walked through, by the type of the request that it answers;
 //   - it returns an error for codes and replies that it does not know: only known codes are

@@ -76,7 +76,8 @@ const (
 	opNameBulk     = "read many"
 )
 
-// opError wraps err. Only what is known to be an answer is one: any other error is ErrUnclear.
+// opError wraps err. Only an error that is known to be an answer is one: any other error is
+// ErrUnclear.
 func opError(op, path string, err error) error {
 	if err == nil {
 		return nil

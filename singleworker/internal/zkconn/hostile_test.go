@@ -83,7 +83,7 @@ func firstError(results []ReadResult) error {
 	return nil
 }
 
-// manglings are what can happen to a body: cut at each byte, each four bytes replaced by a count
+// manglings are possible damages to a body: cut at each byte, each four bytes replaced by a count
 // that does not fit, error codes that are not known, and noise.
 func manglings(size int, rng *rand.Rand) map[string]func([]byte) []byte {
 	all := make(map[string]func([]byte) []byte)
@@ -190,7 +190,7 @@ func try(t *testing.T, call func(ctx context.Context, c *Conn) error, change fun
 	})
 }
 
-// A greeting that the library cannot handle is that of no server.
+// A greeting that the library cannot handle counts as none.
 func TestHostileGreetings(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func([]byte) []byte{
@@ -273,8 +273,8 @@ func fill(t *testing.T, c *Conn, path string) {
 	}
 }
 
-// A list of children that is too long is not read, and says so: the connection stays, and what else
-// was asked for is answered.
+// A list of children that is too long is not read, and says so: the connection stays, and other
+// requests are answered.
 func TestTooManyChildren(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

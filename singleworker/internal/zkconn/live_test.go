@@ -114,8 +114,8 @@ func (l *live) reconnect() {
 	}
 }
 
-// Bulk requests do on a live server what they do on zkdev: there are few, each watch reports one
-// change, and those that ended with the connection are set again.
+// Bulk requests work on a live server as on zkdev: there are few, each watch reports one change,
+// and watches that ended with the connection are set again.
 func TestReadManyLive(t *testing.T) {
 	t.Parallel()
 	l := openLive(t)

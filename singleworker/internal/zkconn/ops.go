@@ -203,7 +203,7 @@ func CheckOp(path string, version int32) Op {
 	return Op{code: opCheck, path: path, version: version}
 }
 
-// Path is that of the node.
+// Path is the path of the node.
 func (op Op) Path() string { return op.path }
 
 // SameCheck reports whether both operations are the same CheckOp.
@@ -254,12 +254,12 @@ func (e *MultiError) Error() string { return fmt.Sprintf("operation %d: %v", e.I
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// MultiOn is Multi for what was read of the node at path, or below it, while that was the one which
-// transaction czxid had created: it changes nothing of another node that has taken its place, with
-// ErrBadVersion, or has come to it since. Versions do not tell the two, for they begin at 0 again,
-// and a transaction may be long on its way. So an ephemeral node is created below the node first,
-// which the transaction deletes. It is the first of the operations that a MultiError counts, and
-// goes with the session if there was no answer.
+// MultiOn is Multi for operations that rest on a reading of the node at path, or of nodes below it,
+// when transaction czxid had created that node. It changes nothing of another node that has taken
+// its place, with ErrBadVersion, or has come to it since. Versions do not tell the two, for they
+// begin at 0 again, and a transaction may be long on its way. So an ephemeral node is created below
+// the node first, which the transaction deletes. It is the first of the operations that a
+// MultiError counts, and goes with the session if there was no answer.
 func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
 	proof := path + "/proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
 	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create

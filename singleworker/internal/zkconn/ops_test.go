@@ -76,7 +76,7 @@ func TestRefusedCredentialsFailEveryCall(t *testing.T) {
 	})
 }
 
-// What was read says what the server then answers.
+// A reading of its node tells how the server then answers an operation.
 func TestRefusedByWhatWasRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestMultiNamesTheRefusedOperation(t *testing.T) {
 	})
 }
 
-// What was read of a node is changed, and nothing of the next node of its path, whenever that has
+// The node that was read is changed, and nothing of the next node of its path, whenever that has
 // come. No proof is left.
 func TestMultiOn(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func ReadsOf(paths ...string) []Read {
 }
 
 // DataOf is the data of each node, and nil of one that does not exist. The first must exist. The
-// error is that of the first node that was not read.
+// error is that for the first node that was not read.
 func DataOf(results []ReadResult) ([][]byte, error) {
 	data := make([][]byte, len(results))
 	for i, r := range results {
@@ -67,12 +67,12 @@ const (
 
 // ReadMany reads many nodes in few requests, 256 in each, of which at most four are under way. The
 // results are in the order of reads, each with its own error, such as ErrNoNode. They are not of
-// one moment: what changes meanwhile may be in some and not in others.
+// one moment: changes made meanwhile may be in some and not in others.
 //
 // A watch is set before its node is read, so that no change falls between, and at most one per
-// node. A node that does not exist, or may not be read, is not watched. Unlike those of GetW, such
-// watches end with the connection, not with the session: who relies on them reads again after a
-// Connected event.
+// node. A node that does not exist, or may not be read, is not watched. Unlike GetW's, such watches
+// end with the connection, not with the session: who relies on them reads again after a Connected
+// event.
 //
 // If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older
 // than ZooKeeper 3.6 closes the connection; from then on, each node is read by a separate request,

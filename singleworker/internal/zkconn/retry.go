@@ -12,9 +12,9 @@ import (
 // ErrUnavailable is returned when no server answered before the context ended.
 var ErrUnavailable = errors.New("ZooKeeper did not answer")
 
-// Retry calls f until its outcome is known. f must find out what an earlier call has done. If ctx
-// ends first, the error wraps ErrUnavailable and ctx's cause. If Close is called first, it is that
-// of a call after it.
+// Retry calls f until its outcome is known. f must find out whether an earlier call has had an
+// effect. If ctx ends first, the error wraps ErrUnavailable and ctx's cause. If Close is called
+// first, it is the error of a call after Close.
 func (c *Conn) Retry(ctx context.Context, f func() error) error {
 	err := f()
 	if !unanswered(err) {

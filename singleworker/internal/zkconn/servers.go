@@ -71,7 +71,7 @@ func CheckAuth(text string) error {
 	return nil
 }
 
-// Hidden stands for credentials in what is printed. Without credentials it is empty.
+// Hidden stands for credentials in printed text. Without credentials it is empty.
 func Hidden(auth string) string {
 	if auth == "" {
 		return ""

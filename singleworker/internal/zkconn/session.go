@@ -18,8 +18,8 @@ import (
 var errExpired = errors.New("the session has expired")
 
 // session is one session, with a separate connection of the library. The library could begin the
-// next session itself, but would send there what it had not yet sent in this one: a process that
-// was stopped for a while would overwrite what its successor has written.
+// next session itself, but would send there the requests that it had not yet sent in this one: a
+// process that was stopped for a while would overwrite its successor's writes.
 type session struct {
 	conn    *Conn
 	chance  *chance.Source

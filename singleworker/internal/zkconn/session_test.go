@@ -31,7 +31,7 @@ func (c gated) Write(p []byte) (int, error) {
 }
 
 // A process that is stopped, and whose session ends meanwhile, must not send in the next session
-// what it wanted to write in the old one: by then, another process may have taken its place.
+// the writes of the old one: by then, another process may have taken its place.
 func TestRequestsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	// With one server, the library empties its queue in between; with more, by chance.
@@ -84,8 +84,8 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// After its session has expired, a connection of the library finds no server: it fails what is
-// queued, and begins no other session.
+// After its session has expired, a connection of the library finds no server: it fails queued
+// requests, and begins no other session.
 func TestExpiredSessionFindsNoServer(t *testing.T) {
 	t.Parallel()
 	c := &Conn{closing: t.Context()}

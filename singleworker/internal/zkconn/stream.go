@@ -54,7 +54,7 @@ func tooLong(length, longest uint32) error {
 	return fmt.Errorf("%w: %d bytes long, at most %d are read", errMalformed, length, longest)
 }
 
-// readReply is readFrame for what follows the greeting. Of a list of children, or a reply to many
+// readReply is readFrame for frames after the greeting. Of a list of children, or a reply to many
 // reads, that is too long, it reads the header only and skips the rest: the caller gets ErrTooLong,
 // and the connection stays. Otherwise one node with too many children would end it as often as they
 // are asked for.
@@ -123,11 +123,11 @@ const (
 	xidEvent, xidPing = -1, -2
 )
 
-// What a client has seen is a transaction, that of the last reply to it: a server that is behind
-// does not continue its session, and a setWatches reports what has changed since. The library notes
-// it in one goroutine and reads it in another, perhaps when a reply on the new connection has come
+// A client has seen the transactions up to the last reply to it: a server that is behind that does
+// not continue its session, and a setWatches reports changes since then. The library notes it in
+// one goroutine and reads it in another, perhaps when a reply on the new connection has come
 // before; then it never hears of changes in between. So the library is told of none, and the
-// connection puts in what the session had seen before it.
+// connection puts in the last transaction that the session had seen before it.
 const (
 	replyZxidAt      = lengthBytes + 4     // behind the xid
 	setWatchesZxidAt = lengthBytes + 4 + 4 // behind xid and type
@@ -149,7 +149,7 @@ func withZxid(frame []byte, at int, zxid int64) []byte {
 	return frame
 }
 
-// requests knows what type of request each xid has that is not answered yet, except for pings.
+// requests knows the type of each request that is not answered yet, by xid, except for pings.
 type requests struct {
 	session *session
 	seen    int64    // the last transaction that the session had seen when the connection began
@@ -167,8 +167,8 @@ type made struct {
 	at time.Time
 }
 
-// send notes a request, which the library writes with one call, and returns what is sent for it:
-// itself, or the bulk request for which it stands.
+// send notes a request, which the library writes with one call, and returns the frame to send for
+// it: itself, or the bulk request for which it stands.
 func (r *requests) send(frame []byte) []byte {
 	w := walker{rest: frame}
 	w.skip(lengthBytes)
@@ -216,8 +216,8 @@ func (r *requests) answered(xid int32) (op int32, b *bulk, ok bool) {
 	return request.op, b, ok
 }
 
-// receive walks through a reply or an event and returns what the library gets for it: itself,
-// unless it has to do with a bulk request.
+// receive walks through a reply or an event and returns the frame for the library: itself, unless
+// it has to do with a bulk request.
 func (r *requests) receive(frame []byte) ([]byte, error) {
 	body := frame[lengthBytes:]
 	if len(body) < headerBytes {
@@ -316,7 +316,7 @@ func (w *walker) buffers(perElement, before int) {
 	}
 }
 
-// reply walks over what follows the header of a reply.
+// reply walks over the body of a reply.
 func (w *walker) reply(op int32) {
 	switch op {
 	case opCreate, opSync:

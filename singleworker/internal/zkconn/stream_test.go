@@ -49,8 +49,8 @@ var replies = map[int32][]byte{
 		opDelete, []byte{0}, 0, opFailed, []byte{0}, -2, -2, opFailed, []byte{1}, -1),
 }
 
-// A reply is passed on if the library finds in it what it looks for: all of it, and as many
-// elements as their count says.
+// A reply is passed on if the library finds all fields in it, and as many elements as their count
+// says.
 func TestRepliesAreWalkedThrough(t *testing.T) {
 	t.Parallel()
 	check := func(op int32, rest []byte) error {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Traffic counts what a Conn sends and receives, over all its connections. Safe for concurrent use.
+// Traffic counts the frames and bytes of a Conn, over all its connections. Safe for concurrent use.
 type Traffic struct {
 	sent, received atomic.Uint64
 	requests       [len(kindNames)]atomic.Uint64 // by kind
 	took           [len(kindNames)]times         // likewise
 }
 
-// bounds are those of all buckets of times but the last.
+// bounds are the bounds of all buckets of times but the last.
 var bounds = [14]time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,

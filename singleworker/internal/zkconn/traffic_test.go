@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// Requests are counted by kind and with their bytes, over all connections; bulk requests as what is
-// sent for them.
+// Requests are counted by kind and with their bytes, over all connections; bulk requests as the
+// frames sent for them.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestTimesOfRequests(t *testing.T) {
 	})
 }
 
-// What is no request, or not a whole one, is not counted as one, and does no harm.
+// A fragment that is no request, or not a whole one, is not counted as one, and does no harm.
 func TestTrafficOfFragments(t *testing.T) {
 	t.Parallel()
 	var traffic Traffic

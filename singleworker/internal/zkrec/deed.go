@@ -52,14 +52,14 @@ type Deed struct {
 // Deeds is the parent of the log of who did what.
 func (t Tree) Deeds() string { return t.root + "/" + logNode }
 
-// The first letter of the name of a deed's node: those of a letter are kept together.
+// The first letter of the name of a deed's node: deeds with the same letter are kept together.
 const (
 	changeLetter  = "c"
 	askLetter     = "a"
 	declareLetter = "d"
 )
 
-// NewDeed is what the path of a deed begins with, before the number that ZooKeeper gives it.
+// NewDeed is the beginning of a deed's path, before the number that ZooKeeper gives it.
 func (t Tree) NewDeed(d Deed) string {
 	letter := changeLetter
 	switch d.Kind {
@@ -71,8 +71,8 @@ func (t Tree) NewDeed(d Deed) string {
 	return t.Deeds() + "/" + letter
 }
 
-// ParseDeedName reads the name of the node of a deed. Numbers grow, over those of all letters
-// alike. ok is false for a node that was made manually.
+// ParseDeedName reads the name of the node of a deed. Numbers grow, over all letters alike. ok is
+// false for a node that was made manually.
 func ParseDeedName(name string) (letter string, number int64, ok bool) {
 	if name == "" {
 		return "", 0, false
@@ -120,7 +120,7 @@ func printable(r rune) rune {
 	return '?'
 }
 
-// shorten cuts the first of the texts that is not short by so many bytes, or to what is short. It
+// shorten cuts the first of the texts that is not short by so many bytes, or to a short length. It
 // returns whether one was.
 func shorten(texts []*string, over int) bool {
 	const short, dots = 16, "..."

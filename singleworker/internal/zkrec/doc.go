@@ -24,7 +24,7 @@
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
 //	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host
 //	  _log/c{n}, _log/a{n}        who changed what, and who asked for a run or a stop
-//	  _notify                     what package notify has told, and up to where it has read; its parts are below, and its election
+//	  _notify                     package notify: what was told, and up to where it has read; its parts are below, and its election
 //
 // register, alive and the decimal heartbeats are the layout of the published
 // SingleWorker sample, so its trees can be read unchanged.
@@ -36,35 +36,34 @@
 //
 // A record that is read and written back keeps them, at every level: a spec with its former
 // schedules and its layout; a switch with its pause; a tick record with the run that it holds; the
-// pages of a history, their entries and who wrote each; the record of complete ticks; an alarm; the
-// notes of package notify, with each slot, its episodes and its failure that is to be retried. A
-// field belongs to what its object is about, and goes with that:
+// pages of a history, their entries and who wrote each; the record of complete ticks; an alarm. A
+// field belongs to the subject of its object, and goes with that:
 //
-//   - What a tick record does not know is of its run. It goes with the run into the history, and
+//   - An unknown field of a tick record is of its run. It goes with the run into the history, and
 //     beside a manual run, under the same name. The next run, which may be the next attempt at the
 //     same tick, begins without it. So does an alarm of another tick, and a page whose node is used
 //     for other entries.
 //   - A field of those three whose name begins with "slot_" is of the slot: it stays, whatever
 //     follows.
-//   - A new pause, layout, declaration or schedule begins without what was not known of the one
+//   - A new pause, layout, declaration or schedule begins without the unknown fields of the one
 //     before.
 //   - What is not known of a failure that was to be retried is of the episode that it begins. Notes
 //     on a slot are deleted when nobody is to be told of it and nothing of it is to be remembered.
 //
-// The other records are written by whom they are about, or once, and never written back: those of
-// owners, instances, orders, exclusions and requests. A value that is no object has no fields:
-// another form of it, a mark with three numbers say, needs a schema. So does a field that must not
-// be lost when its object is replaced.
+// The other records are written by whom they are about, or once, and never written back: owners,
+// instances, orders, exclusions and requests. A value that is no object has no fields: another form
+// of it, a mark with three numbers say, needs a schema. So does a field that must not be lost when
+// its object is replaced.
 //
 // # When a schema is raised
 //
-// A field that narrows or widens what may be claimed (where a job runs, for whom it waits) raises
-// the schema of the specs that use it: it gets a line in the table raising. A spec that uses none
-// keeps the lowest schema, so an older instance still runs it. Of a spec with a newer schema,
-// whenever it becomes one, an older instance owns nothing: it takes no slot of the job, relieves
-// nobody of one, releases what it has when that is idle, claims nothing, and writes over nothing.
-// An instance's record says which schema it reads; those that read the spec share the job's slots
-// and watch it for overdue ticks. If none lives, the others report the job as overdue.
+// A field that narrows or widens the ticks that may be claimed (where a job runs, for whom it
+// waits) raises the schema of the specs that use it: it gets a line in the table raising. A spec
+// that uses none keeps the lowest schema, so an older instance still runs it. Of a spec with a
+// newer schema, whenever it becomes one, an older instance owns nothing: it takes no slot of the
+// job, relieves nobody of one, releases its slots when they are idle, claims nothing, and writes
+// over nothing. An instance's record says which schema it reads; those that read the spec share the
+// job's slots and watch it for overdue ticks. If none lives, the others report the job as overdue.
 //
 // A request that says something else than a run now (a tick that is past) has another schema or
 // another kind, and never merely one more field: an owner that does not know it would run now. It
@@ -74,14 +73,14 @@
 //
 // A missing node is created by the instance that runs the job: the published sample creates fewer
 // nodes. A node that cannot be read (it has no record, a newer schema, or access is denied) makes
-// the job invalid. Nobody runs it, each instance that reads it logs the path once, swctl show
-// names the node, and nothing is written over it. swctl repair says what is lost, asks, and
-// rewrites the nodes at the versions that it has shown. Exempt are owner records, which then name
-// nobody, since versions decide who owns a slot and the sample writes other data there; requests,
-// which are ignored; and the notes of package notify, of which a new one begins. A node with a
-// name that no job can have is not run, and one below _instances that no session holds is not an
-// instance. A reading that is refused, although nothing has changed, is made again after a sync
-// period. A repaired tick record is written empty.
+// the job invalid. Nobody runs it, each instance that reads it logs the path once, swctl show names
+// the node, and nothing is written over it. swctl repair names the loss, asks, and rewrites the
+// nodes at the versions that it has shown. Exempt are owner records, which then name nobody, since
+// versions decide who owns a slot and the sample writes other data there; requests, which are
+// ignored; and the notes of package notify, of which a new one begins. A node with a name that no
+// job can have is not run, and one below _instances that no session holds is not an instance. A
+// reading that is refused, although nothing has changed, is made again after a sync period. A
+// repaired tick record is written empty.
 //
 // # Histories
 //

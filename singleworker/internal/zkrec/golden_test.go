@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares lines with a file of testdata, which is what earlier versions
-// wrote: a difference means that they cannot read what this one writes.
+// golden compares lines with a file of testdata, which earlier versions wrote: a difference means
+// that they cannot read this one's records.
 func golden(t *testing.T, name string, lines []string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

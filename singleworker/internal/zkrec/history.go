@@ -77,7 +77,8 @@ func (e Entry) continues(next Entry) bool {
 		e.SID == next.SID && e.Token == next.Token
 }
 
-// History is what a slot's history nodes say: its last entries, the newest last. A Log writes it.
+// History is the content of a slot's history nodes: its last entries, the newest last. A Log writes
+// it.
 type History struct {
 	Mark
 	Dropped int64 // the highest Rev of an entry that was forgotten to make room

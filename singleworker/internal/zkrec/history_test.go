@@ -27,9 +27,8 @@ func ran(id string, state history.State) zkrec.Entry {
 	return zkrec.Entry{Run: zkrec.Run{RunID: id, State: state}}
 }
 
-// What is new in a history, to somebody who has read it up to a mark, are entries that were added,
-// rows that became longer, and results that came late; and whether anything was forgotten in
-// between is certain.
+// A reader who has read a history up to a mark learns of added entries, rows that became longer,
+// and results that came late. It is certain whether anything was forgotten in between.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	const keep = zkrec.HistoryPages - 1 // one on a page
@@ -72,7 +71,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Numbers continue after a history was emptied, and what it had is said to be forgotten.
+// Numbers continue after a history was emptied, and its former entries are said to be forgotten.
 func TestNumbersGoOnAfterARepair(t *testing.T) {
 	t.Parallel()
 	at := zkrec.Mark{Rev: 40, Number: 33}
@@ -90,7 +89,7 @@ func TestNumbersGoOnAfterARepair(t *testing.T) {
 	}
 }
 
-// Numbers that nobody has written are refused: what is new could not be told from what is known.
+// Numbers that nobody has written are refused: new entries could not be told from known ones.
 func TestNumbersThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{

@@ -14,7 +14,7 @@ const (
 	InstanceDrained  = "drained"  // owns and takes nothing
 	InstanceDisabled = "disabled" // owns and takes nothing, because of an order that survives restarts
 	InstanceStandby  = "standby"  // owns and takes nothing, because it is not the leader
-	// InstanceWrongClock hands over what it owns and takes nothing, because its clock is wrong. Older
+	// InstanceWrongClock hands over its slots and takes none, because its clock is wrong. Older
 	// versions take it for a state of a newer version, and so for closed.
 	InstanceWrongClock = "wrong_clock"
 	InstanceStopping   = "stopping" // drains and leaves

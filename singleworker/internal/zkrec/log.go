@@ -36,7 +36,7 @@ func ParseLog(data [][]byte) (Log, error) {
 	return l, err
 }
 
-// parsePages returns what the nodes of a history say, and the entries, the oldest first.
+// parsePages returns the pages of a history's nodes, and the entries, the oldest first.
 func parsePages(data [][]byte) (l Log, entries []Entry, err error) {
 	for i, data := range data {
 		p, found, err := parsePage(data)
@@ -72,7 +72,7 @@ func (l Log) IsEmpty() bool { return l.pages == nil || len(l.pages[l.newest].Ent
 func (l Log) Mark() Mark { return l.mark }
 
 // From returns l with numbers that continue after a mark. A history that is behind the mark was
-// emptied, by a repair or manually: what it had up to there is forgotten.
+// emptied, by a repair or manually: its entries up to there are forgotten.
 func (l Log) From(m Mark) Log {
 	if l.mark.Rev < m.Rev {
 		l.mark.Rev, l.dropped = m.Rev, m.Rev
@@ -207,8 +207,8 @@ func (l Log) Encode(page int) []byte {
 	return p.unknown.Encode(p)
 }
 
-// Emptied is a page without entries, for one that cannot be read: what the history had up to a mark
-// may be forgotten.
+// Emptied is a page without entries, for one that cannot be read: entries of the history up to a
+// mark may be forgotten.
 func Emptied(m Mark) []byte { return mustJSON(page{Rev: m.Rev, Dropped: m.Rev}) }
 
 // History decodes the entries.

@@ -14,8 +14,8 @@ import (
 )
 
 // A log is read back as it was written, however it came about. Its entries have consecutive
-// numbers, none is of a later write than the log, and what is gone is of no later write than it
-// owns to have forgotten.
+// numbers, none is of a later write than the log, and no entry that is gone is of a later write
+// than it owns to have forgotten.
 func TestLogIsReadBack(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -164,8 +164,8 @@ func TestLongPagesAreFullSooner(t *testing.T) {
 	}
 }
 
-// What a page says once, or leaves out, is read back: entries of other owners, other attempts,
-// other IDs, without times.
+// Fields that a page says once, or leaves out, are read back: entries of other owners, other
+// attempts, other IDs, without times.
 func TestEntriesAreReadBack(t *testing.T) {
 	t.Parallel()
 	const id = "0198c5e2-0000-7000-8000-000000000001"

@@ -70,8 +70,8 @@ func (t Tree) Shards(job string) string { return t.Job(job) + "/" + shardsNode }
 // Everywhere is the parent of the nodes of the slots of a job that runs on every instance.
 func (t Tree) Everywhere(job string) string { return t.Job(job) + "/" + everyNode }
 
-// Slot is the parent of the nodes of one slot: the job's own, its shard's, or that of the job at
-// one instance.
+// Slot is the parent of the nodes of one slot: the job's own, its shard's, or the job's at one
+// instance.
 func (t Tree) Slot(slot string) string {
 	if job, sid, ok := SplitInstance(slot); ok {
 		return t.Everywhere(job) + "/" + sid
@@ -152,7 +152,7 @@ func (t Tree) InstanceOf(path string) (sid string, ok bool) {
 	return strings.CutPrefix(path, t.Instances()+"/")
 }
 
-// IsInstance reports whether a path is that of the node of an instance.
+// IsInstance reports whether a path is an instance's node.
 func (t Tree) IsInstance(path string) bool {
 	_, ok := t.InstanceOf(path)
 	return ok
@@ -170,8 +170,8 @@ func (t Tree) Orders() string { return t.root + "/" + disabledNode }
 // Order is the order for an instance, running or not.
 func (t Tree) Order(sid string) string { return t.Orders() + "/" + sid }
 
-// IsOrders reports whether a path is that of Orders, or below it, or of Exclusions, whose children
-// never change.
+// IsOrders reports whether a path is Orders, or below it, or Exclusions, whose children never
+// change.
 func (t Tree) IsOrders(path string) bool {
 	return path == t.Orders() || path == t.Exclusions() || strings.HasPrefix(path, t.Orders()+"/")
 }
@@ -211,7 +211,7 @@ func (t Tree) Asked() string { return t.root + "/" + askedNode }
 
 // AskedOf is set, with the names of the slots, one per line, by each transaction that asks
 // something of an incarnation of an instance as the owner of slots, or as the one that comes next,
-// or that withdraws what was asked. It is that one's ephemeral node.
+// or that withdraws a request. It is that incarnation's ephemeral node.
 func (t Tree) AskedOf(incarnation string) string { return t.Asked() + "/" + incarnation }
 
 // Node is a node to be created.
@@ -221,9 +221,8 @@ type Node struct {
 }
 
 // NewJob lists the nodes of a new job, the job's own first, in the order in which they are created.
-// Those of its shards, which may be too many for one transaction, are created by the first instance
-// or client that misses them; those of the instances of a job that runs everywhere by each
-// instance.
+// The shards' nodes, which may be too many for one transaction, are created by the first instance
+// or client that misses them. If a job runs everywhere, each instance creates its own.
 func (t Tree) NewJob(job string, spec Spec) []Node {
 	nodes := []Node{{Path: t.Job(job), Data: spec.Encode()}, {Path: t.Register(job), Data: spec.Switch.Encode()}}
 	switch {
@@ -256,9 +255,9 @@ func (t Tree) NewSlot(slot string, through int64) []Node {
 	}
 }
 
-// Watched returns what a watched path belongs to: a slot, for its alive, tick or
-// requests node, or a job, for its own node, its registrations or the list of its
-// shards, or of the instances that it runs on. ok is false for any other path.
+// Watched returns the slot or job of a watched path: a slot, for its alive, tick or requests node,
+// or a job, for its own node, its registrations or the list of its shards, or of the instances that
+// it runs on. ok is false for any other path.
 func (t Tree) Watched(path string) (slot string, ok bool) {
 	rest, found := strings.CutPrefix(path, t.root+"/")
 	if !found {
@@ -296,9 +295,8 @@ func IsJob(child string) bool {
 	return is && err == nil
 }
 
-// JobName reports whether a child of the root stands where a job does, and why its
-// name cannot be that of one: it was created manually, no instance runs it, and
-// nothing can be asked of it.
+// JobName reports whether a child of the root stands where a job does, and why its name cannot be a
+// job's: it was created manually, no instance runs it, and nothing can be asked of it.
 func JobName(child string) (is bool, err error) {
 	_, _, shard := SplitSlot(child)
 	if shard || strings.HasPrefix(child, job.Reserved) {

@@ -16,9 +16,9 @@ import (
 const MaxExclusions = 1000
 
 // Exclusion is an operator's order that keeps an instance, or every instance of a host, from
-// running a job; or every instance of a host from running any. It is the data of a node below
-// _excluded, which is named by what the order is for. So that never changes in a node, and
-// instances read each node once, however often others come and go.
+// running a job, or every instance of a host from running any. It is the data of a node below
+// _excluded, which is named by the order's subject. So that never changes in a node, and instances
+// read each node once, however often others come and go.
 type Exclusion struct {
 	Schema int       `json:"schema"`
 	SID    string    `json:"instance,omitempty"` // or Host
@@ -41,8 +41,8 @@ func (x Exclusion) Encode() []byte {
 	return mustJSON(x)
 }
 
-// ParseExclusion reads the node of that name. What is not an order for what the name says binds
-// nobody: nobody can tell for what it is.
+// ParseExclusion reads the node of that name. An order that belongs under another name binds
+// nobody: nobody can tell its subject.
 func ParseExclusion(name string, data []byte) (x Exclusion, err error) {
 	if err := json.Unmarshal(data, &x); err != nil {
 		return Exclusion{}, fmt.Errorf("exclusion %s: %w", excerpt(data), err)
@@ -56,7 +56,7 @@ func ParseExclusion(name string, data []byte) (x Exclusion, err error) {
 	return x, nil
 }
 
-// Exclusions are those of a group, by job. Those under "" are for every job.
+// Exclusions has a group's exclusions, by job. Those under "" are for every job.
 type Exclusions map[string][]Exclusion
 
 // Of returns the order that keeps an instance from running a job, or, with job "", any job; or nil.

@@ -49,8 +49,7 @@ func TestWhereAJobMayRun(t *testing.T) {
 	}
 }
 
-// An older version must not run a job that says where it may run; of others it reads what it always
-// has.
+// An older version must not run a job that says where it may run. Others it reads as ever.
 func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	t.Parallel()
 	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}}
@@ -72,7 +71,7 @@ func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	}
 }
 
-// What is not an order for what its name says binds nobody.
+// An order that belongs under another name binds nobody.
 func TestExclusionsThatAreNone(t *testing.T) {
 	t.Parallel()
 	x := zkrec.Exclusion{SID: "app-1", Job: "report"}

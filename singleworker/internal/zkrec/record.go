@@ -17,8 +17,9 @@ const Schema = 1
 // SpecSchema is the newest schema of specs that this version reads: the highest of the table.
 const SpecSchema = 4
 
-// raising is the table of the fields that narrow or widen what may be claimed, with the schema of a
-// spec that uses one. A spec that uses none has Schema. See the package's documentation.
+// raising is the table of the fields that narrow or widen the ticks that may be claimed, with the
+// schema of a spec that uses one. A spec that uses none has Schema. See the package's
+// documentation.
 var raising = []struct {
 	schema int
 	used   func(j *job.Job) bool
@@ -28,7 +29,8 @@ var raising = []struct {
 	{SpecSchema, func(j *job.Job) bool { return j.BeforeTick != "" }},
 }
 
-// SchemaOf is the oldest schema that has all that a job says of what may be claimed.
+// SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that
+// may be claimed.
 func SchemaOf(j *job.Job) int {
 	schema := Schema
 	for _, field := range raising {
@@ -95,8 +97,8 @@ func (o Owner) Encode() []byte {
 	return mustJSON(o)
 }
 
-// ParseOwner reads an alive node. Data that is not an owner record, such as that
-// of the published sample or a manual edit, is an error and names no instance.
+// ParseOwner reads an alive node. Data that is not an owner record, such as the published sample's
+// or a manual edit, is an error and names no instance.
 func ParseOwner(data []byte) (Owner, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Owner{}, nil

@@ -91,10 +91,9 @@ func (s Spec) Resized() Spec {
 	return s
 }
 
-// ShardsBegin is the time after which the ticks of a newly created shard begin,
-// with those of replaced schedules, which it records as missed: the start of its
-// layout, or the last complete tick if that is later, because a shard that was
-// deleted manually must not run its ticks again.
+// ShardsBegin is the time after which the ticks of a newly created shard begin, with the ticks of
+// replaced schedules, which it records as missed: the start of its layout, or the last complete
+// tick if that is later, because a shard that was deleted manually must not run its ticks again.
 func (s Spec) ShardsBegin(complete Complete) int64 {
 	oldest := s.Since
 	for f := s.Former; f != nil && f.Since != 0; f = f.Former {

@@ -78,7 +78,7 @@ func TestLayoutOutlastsAChange(t *testing.T) {
 }
 
 // A shard that is created late accounts for the ticks of the schedules before, too, but not for
-// those of another layout.
+// another layout's.
 func TestShardsBegin(t *testing.T) {
 	t.Parallel()
 	spec := zkrec.Spec{Since: 900, Former: &zkrec.Former{Since: 700, Former: &zkrec.Former{Since: 300}}}

@@ -45,7 +45,7 @@ type Spec struct {
 	unknown Unknown
 }
 
-// Declaration is what a spec says of the declaration (Manager.Schedule) that it came from, or that
+// Declaration is a spec's record of the declaration (Manager.Schedule) that it came from, or that
 // an operator's change overrode. It is zero if the job was never declared.
 type Declaration struct {
 	// Declared is the declaration's Fingerprint.
@@ -57,8 +57,8 @@ type Declaration struct {
 	// DeclaredVersion is the version of that instance's program (Config.Version), empty if it has
 	// none: older programs do not replace the declaration.
 	DeclaredVersion string `json:"declared_version,omitempty"`
-	// DeclaredLate means that it was declared by a running Manager: instances publish only what they
-	// declare when they start.
+	// DeclaredLate means that it was declared by a running Manager: instances publish only the jobs
+	// that they declare when they start.
 	DeclaredLate bool `json:"declared_late,omitempty"`
 }
 
@@ -87,8 +87,8 @@ func (f *Former) UnmarshalJSON(data []byte) error { return f.unknown.Decode(data
 type Done struct {
 	// At is by ZooKeeper's clock, in Unix milliseconds. 0 means when the node was last written.
 	At int64 `json:"at,omitempty"`
-	// Since is that of the schedule which is done. A version that does not know this record keeps it
-	// when it writes another schedule.
+	// Since is the Since of the schedule that is done. A version that does not know this record keeps
+	// it when it writes another schedule.
 	Since int64 `json:"since"`
 	// Opened is the Switch's: how often the job had been opened before.
 	Opened int `json:"opened,omitempty"`
@@ -148,9 +148,9 @@ func (s Spec) checkTimes() error {
 	return nil
 }
 
-// Fingerprint identifies what the spec asks of the job, not where it came from,
-// how it is spelled, or what an operator does with it meanwhile: equal
-// fingerprints mean the same schedule, zone, handler, arguments and policies.
+// Fingerprint identifies the demands of the spec on the job, not where it came from, how it is
+// spelled, or an operator's doings with it meanwhile: equal fingerprints mean the same schedule,
+// zone, handler, arguments and policies.
 func (s Spec) Fingerprint() string {
 	sum := sha256.Sum256(Spec{Job: s.Job.Normal()}.encodeJSON())
 	return hex.EncodeToString(sum[:8])
@@ -239,7 +239,7 @@ func isPlain(schedule string) bool {
 	return schedule != "" && !strings.HasPrefix(schedule, "{") && schedule == strings.TrimSpace(schedule)
 }
 
-// Schema is that of the job, with what its layout still says.
+// Schema is the lowest one that has the fields of the job and of its layout.
 func (s Spec) Schema() int {
 	former := s.Job
 	former.BeforeTick = s.ActiveLayout().BeforeTick

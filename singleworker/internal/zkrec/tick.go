@@ -13,9 +13,8 @@ import (
 // MaxErrorBytes is how much of a run's error text is kept.
 const MaxErrorBytes = 4 << 10
 
-// Run is one execution of a handler, or, in an Entry without a RunID, ticks that
-// were not run. Times are Unix milliseconds; those of the run are by its
-// instance's clock.
+// Run is one execution of a handler, or, in an Entry without a RunID, ticks that were not run.
+// Times are Unix milliseconds, a run's by its instance's clock.
 type Run struct {
 	Tick     int64         `json:"tick"`             // the scheduled time; for a manual run, when it was requested
 	Manual   string        `json:"manual,omitempty"` // the ID of the request for a manual run
@@ -99,7 +98,7 @@ func (h Held) MarshalJSON() ([]byte, error) { return h.unknown.Encode(heldFields
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *Held) UnmarshalJSON(data []byte) error { return h.unknown.Decode(data, (*heldFields)(h)) }
 
-// Begin returns the record that has a new run: of t it keeps only what is of the slot.
+// Begin returns the record that has a new run: of t it keeps only the slot's fields.
 func (t Tick) Begin(watermark int64, run Run) Tick {
 	return Tick{Watermark: watermark, Run: run, lasting: t.lasting}
 }
@@ -266,7 +265,7 @@ type Alarm struct {
 	unknown Unknown
 }
 
-// Over returns a as it replaces old: of that it keeps only what is of the slot.
+// Over returns a as it replaces old: of old it keeps only the slot's fields.
 func (a Alarm) Over(old Alarm) Alarm {
 	a.unknown = old.unknown.only(isLasting)
 	return a

@@ -20,7 +20,7 @@ import (
 // would get its methods. A struct that is embedded has the Unknown, and no such methods.
 type Unknown string
 
-// lastingPrefix begins the names of members that outlive what the rest of a record is about, see
+// lastingPrefix begins the names of members that outlive the subject of the rest of a record, see
 // the package's documentation.
 const lastingPrefix = "slot_"
 
@@ -111,7 +111,7 @@ func unknownOf(members map[string]json.RawMessage) Unknown {
 // names are the JSON names of a struct's fields.
 type names []string
 
-// namesByType has those of all records that were read.
+// namesByType has the names of all records that were read.
 var namesByType sync.Map
 
 // namesOf has those of a struct, or of what a pointer to it points to.

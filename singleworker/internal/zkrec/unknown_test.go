@@ -51,7 +51,7 @@ var rewrites = map[string]func([]byte) ([]byte, error){
 // freeForm are objects whose names are not fields.
 var freeForm = []string{"args", "payload", "notify", "shard_params", "require"}
 
-// enriched has what a newer version may add to each object in a value.
+// enriched has the fields that a newer version may add to each object in a value.
 func enriched(value any, levels *int) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -145,8 +145,7 @@ func TestRecordsWithUnknownFieldsAreCompared(t *testing.T) {
 	}
 }
 
-// What is not known of a run goes where the run goes, and not to the next one; what is of the slot
-// stays.
+// Unknown fields of a run go where the run goes, and not to the next one. The slot's stay.
 func TestUnknownFieldsOfARun(t *testing.T) {
 	t.Parallel()
 	const newer = `{"schema":1,"tick":7,"run_id":"r1","state":"interrupted","next_attempt":"rerun","mood":"bad","slot_load":3}`
@@ -172,8 +171,8 @@ func TestUnknownFieldsOfARun(t *testing.T) {
 	}
 }
 
-// An entry has what is not known of its run, unless a page uses the name for something else. A late
-// result, and ticks that join a row, leave it.
+// An entry has the unknown fields of its run, unless a page uses the name for something else. A
+// late result, and ticks that join a row, leave it.
 func TestUnknownFieldsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	tick, err := parseTick([]byte(`{"schema":1,"tick":7,"run_id":"r1","state":"lost","mood":"bad","reason":7,"T":8,"slot_load":3}`))
@@ -205,8 +204,7 @@ func TestUnknownFieldsOfAnEntry(t *testing.T) {
 	}
 }
 
-// A page has what is not known of it until its node is used for other entries; what is of the slot
-// stays.
+// A page has its unknown fields until its node is used for other entries. The slot's stay.
 func TestUnknownFieldsOfAPage(t *testing.T) {
 	t.Parallel()
 	const keep = zkrec.HistoryPages - 1 // one on a page

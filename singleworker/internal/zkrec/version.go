@@ -45,7 +45,7 @@ func CompareVersions(a, b string) (order int, ok bool) {
 	return compareParts(x[2], y[2], ""), true
 }
 
-// compareParts compares what is between dots; where one has no more parts, they are as given.
+// compareParts compares the parts between dots. Where one has no more parts, they are as given.
 func compareParts(a, b, missing string) int {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range max(len(x), len(y)) {

@@ -122,8 +122,8 @@ func TestFormerSchedulesAreBounded(t *testing.T) {
 	}
 }
 
-// Times that a writer leaves out are those of ZooKeeper's clock, and stay so when the node is
-// written again.
+// Times that a writer leaves out are by ZooKeeper's clock, and stay so when the node is written
+// again.
 func TestWrittenAt(t *testing.T) {
 	t.Parallel()
 	const minute = zkrec.Duration(time.Minute)

@@ -175,8 +175,8 @@ func (c *Collector) remember() {
 	}
 }
 
-// slotsOf lists the slots of a job without what instances that are gone have left of one that runs
-// on every instance.
+// slotsOf lists the slots of a job without, of one that runs on every instance, the parts of
+// instances that are gone.
 func slotsOf(j admin.JobStatus) []admin.JobStatus {
 	return slices.DeleteFunc(slices.Clone(words.Slots(j)), func(slot admin.JobStatus) bool {
 		return slot.State == admin.StateUnowned && slot.Reason.Code == reason.Absent
@@ -190,8 +190,8 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// lastSuccess is when every slot of a job has succeeded since, as far as the records tell; zero if
-// they do not tell that of each.
+// lastSuccess is when every slot of a job has succeeded since, as far as the records tell. It is
+// zero if they do not tell it of each slot.
 func lastSuccess(j admin.JobStatus) (oldest time.Time) {
 	for i, slot := range slotsOf(j) {
 		var at time.Time

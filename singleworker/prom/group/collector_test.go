@@ -353,7 +353,7 @@ func TestJobOnEveryInstance(t *testing.T) {
 	})
 }
 
-// What somebody has written into the tree is counted, and ends no scrape.
+// A name that somebody has written into the tree is counted, and ends no scrape.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	bad := func(name string) admin.JobStatus {
@@ -400,7 +400,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// What cannot be is refused at once.
+// Options that cannot be right are refused at once.
 func TestNewCollectorRefuses(t *testing.T) {
 	t.Parallel()
 	valid := admin.Config{Servers: "zk1", ServerType: "billing"}

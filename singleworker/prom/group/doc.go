@@ -3,12 +3,12 @@
 // may register a Collector itself.
 //
 // METRICS.md lists the metrics. Their names begin with singleworker_group_, so that nobody adds
-// them to what the instances count. One exporter per group is enough; two do no harm.
+// them to the instances' own counts. One exporter per group is enough; two do no harm.
 //
 // However often it is scraped, a Collector reads at most once per Options.Interval. A reading costs
-// what "swctl list" and "swctl instances" cost: 10,000 jobs are some 300 requests and a second.
-// When a reading fails, singleworker_group_up is 0 and nothing is said of jobs and instances:
-// nothing is better than an error.
+// as much as "swctl list" and "swctl instances" together: 10,000 jobs are some 300 requests and a
+// second. When a reading fails, singleworker_group_up is 0 and nothing is said of jobs and
+// instances: nothing is better than an error.
 //
 // # Cardinality
 //

@@ -12,7 +12,7 @@
 // runlog_, and one database can hold the logs of many groups:
 //
 //	runlog_entries    an entry of the log in each row: runlog.Entry, with times in Unix milliseconds, 0 for none
-//	runlog_positions  what the log has of each history: runlog.Position
+//	runlog_positions  how far the log has each history: runlog.Position
 //	runlog_logs       for each group the number of the last entry, by which readers exclude each other
 //	runlog_schema     the version of all that
 //

@@ -17,7 +17,7 @@ type Run struct {
 	End      time.Time // from when on it had no effect any more; zero if it never ended
 }
 
-// Rule is what holds of all runs of a job.
+// Rule is a promise about all runs of a job.
 type Rule int
 
 // The rules.
@@ -85,7 +85,7 @@ func Runs(runs []Run) []Finding {
 	return found
 }
 
-// job is what is known of the runs of a job so far.
+// job is the state of the runs of a job so far.
 type job struct {
 	n       int
 	last    Run           // to start

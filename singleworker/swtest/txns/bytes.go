@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Kinds of what a server logs that are not nodes of the group.
+// Kinds of logged operations that are not on nodes of the group.
 const (
 	kindChecks   = "checks"   // of versions, in transactions with writes
 	kindSessions = "sessions" // begins and ends, with the ephemeral nodes that end with them
@@ -21,9 +21,9 @@ const (
 
 // Bytes returns how many bytes of transactions a server has logged from a time until before
 // another, by kind. A node's kind is where it stands in the group: "tick" is each job's, "alive/*"
-// what is below each job's alive, "job" a job's own node, "_instances" what is below the node of
-// that name. What belongs to a whole transaction is shared by its operations as their sizes are.
-// The server may run: all that it has acknowledged is there.
+// the nodes below each job's alive, "job" a job's own node, "_instances" the nodes below the node
+// of that name. Bytes of a whole transaction are shared by its operations as their sizes are. The
+// server may run: all that it has acknowledged is there.
 func Bytes(group, dir string, from, to time.Time) (map[string]int, error) {
 	files, err := txnlog.List(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func Bytes(group, dir string, from, to time.Time) (map[string]int, error) {
 	}
 }
 
-// share adds a transaction's bytes to those of its kinds.
+// share adds a transaction's bytes to the totals of its kinds.
 func share(txn *txnlog.Txn, model *ledger.Model, bytes map[string]int) {
 	const fixed = 20 // an operation's type and version, and the lengths of its path and its data
 	size := func(op *txnlog.Op) int { return len(op.Path) + len(op.Data) + fixed }

@@ -39,7 +39,7 @@ func TestBytesOfALog(t *testing.T) {
 	}
 }
 
-// TestKinds: the bytes of a transaction are those of its operations.
+// A transaction's bytes are divided among its operations, by kind.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	model, got := ledger.NewModel(tree), make(map[string]int)

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Log is what transactions say.
+// Log is the life of a group by its transactions.
 type Log struct {
 	Claims []*Claim // in ZooKeeper's order
 	// Skipped are the ticks that were recorded as not run, in Unix milliseconds, with the reason.
@@ -22,15 +22,15 @@ type Log struct {
 	Counts     Counts
 	Violations []Violation
 	// Losses are the transactions that ZooKeeper has lost, although clients may have been told of
-	// them: a later one shows that the leader worked without them. What follows is judged by the
-	// records that it worked with.
+	// them: a later one shows that the leader worked without them. Later transactions are judged by
+	// the records that it worked with.
 	Losses []Loss
 	// Dropped counts the transactions that a server had logged and that were never committed.
 	Dropped int
 	// Restores are the times at which the servers' data was replaced, in their order.
 	Restores []Restore
-	// Times are what the servers logged up to each of them, and in the end, if there are any: each as
-	// if nothing had come afterwards.
+	// Times are the logs as of each of them, and in the end, if there are any: each as if nothing had
+	// come afterwards.
 	Times []*Log
 
 	order []int64          // zxids of the transactions
@@ -64,7 +64,7 @@ type Claim struct {
 	// Ended is when its first result was recorded; zero if it has none.
 	Ended time.Time
 	// Lost says that ZooKeeper has lost the claim. GoneAt is the zxid of the transaction that shows
-	// that it has lost the claim, what became of it, or the ownership; 0 if none does.
+	// that it has lost the claim, its result, or the ownership; 0 if none does.
 	Lost   bool
 	GoneAt int64
 
@@ -180,7 +180,7 @@ func (s *scribe) apply(txn *txnlog.Txn) (back int64) {
 	return back
 }
 
-// undo takes back what ZooKeeper has lost.
+// undo takes back transactions that ZooKeeper has lost.
 func (s *scribe) undo(r txnlog.Return) {
 	slot, node, rest, _ := s.model.Split(r.Path)
 	for _, n := range r.Gone {
@@ -215,7 +215,7 @@ func (s *scribe) forget(n txnlog.Node) {
 	}
 }
 
-// finish notes what there is after the last transaction.
+// finish notes the state after the last transaction.
 func (s *scribe) finish() {
 	s.Counts, s.Last, s.Losses = s.ledger.Counts(), make(map[Life]bool), s.past.Losses()
 	for slot, j := range s.model.Jobs {
@@ -225,7 +225,7 @@ func (s *scribe) finish() {
 	}
 }
 
-// noteOwners notes who owns what now, where that has changed.
+// noteOwners notes the owners of slots now, where that has changed.
 func (s *scribe) noteOwners(at time.Time) {
 	for slot := range s.model.Jobs {
 		if _, known := s.Owners[slot]; !known && s.model.IsSlot(slot) {

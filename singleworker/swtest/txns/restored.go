@@ -23,9 +23,9 @@ const restoreShift = 48
 // from there. Each of times is the directories of all servers, as Read takes them, as they were
 // when the data was replaced, and in the end.
 //
-// What was lost counts as lost: claims are marked, and rows are left out. Zxids may have been used
-// again: those in the result have the number of restores before them in their highest 16 bits.
-// Counts are those of the transactions that the servers have in the end.
+// Claims that were lost are marked, and lost rows are left out. Zxids may have been used again:
+// those in the result have the number of restores before them in their highest 16 bits. Counts
+// cover the transactions that the servers have in the end.
 func ReadRestored(group string, times ...[]string) (*Log, error) {
 	var joined *Log
 	for k, dirs := range times {
@@ -41,7 +41,7 @@ func ReadRestored(group string, times ...[]string) (*Log, error) {
 	return joined, nil
 }
 
-// follow adds what was before the servers' data was replaced.
+// follow adds the log from before the servers' data was replaced.
 func (l *Log) follow(before *Log) {
 	alone := *l
 	if l.Times = before.Times; l.Times == nil {
@@ -93,8 +93,8 @@ func (l *Log) follow(before *Log) {
 	l.Dropped += before.Dropped
 }
 
-// common finds the last transaction up to which two logs are the same, and counts those of the
-// former one after it.
+// common finds the last transaction up to which two logs are the same, and counts the former log's
+// transactions after it.
 func (l *Log) common(before *Log) (through int64, lost int) {
 	differ := len(before.order)
 	for k, zxid := range before.order {
@@ -116,6 +116,6 @@ func (l *Log) followOwners(before *Log) {
 	}
 }
 
-// Restore is the number of the restore with which the claim, what became of it, or the ownership
-// was lost, counted from 1; 0 if it was not lost with data.
+// Restore is the number of the restore with which the claim, its result, or the ownership was lost,
+// counted from 1; 0 if it was not lost with data.
 func (c *Claim) Restore() int { return int(c.GoneAt >> restoreShift) }

@@ -15,7 +15,7 @@ import (
 // error if transactions are missing from all logs, or differ between them.
 //
 // No server's log need be complete, because a server that was away may be sent a snapshot. Then it
-// also keeps what it logged last, even if that was never committed.
+// also keeps the last transactions of its own log, even if that was never committed.
 func Read(group string, dirs ...string) (*Log, error) {
 	var digests []digest
 	for _, dir := range dirs {
@@ -87,7 +87,7 @@ func (s *scribe) read(all func(visit func(*txnlog.Txn)) error, committed map[int
 	return more, err
 }
 
-// A digest of a server's log is what is compared with others.
+// A digest of a server's log is compared with the digests of other servers.
 type digest struct {
 	dir  string
 	sums map[int64]uint64 // by zxid
@@ -145,13 +145,13 @@ func sumOf(txn *txnlog.Txn) uint64 {
 	return sum.Sum64()
 }
 
-// chain finds the transactions that were committed: those that are part of what the servers have in
-// the end, from the last one that most of them have back to the first, and those that most servers
-// had logged.
+// chain finds the transactions that were committed: the history that the servers have in the end,
+// from the last transaction that most of them have back to the first, and each transaction that
+// most servers had logged.
 //
-// Before each transaction comes what a log without a gap there says. If two logs differ, the later
-// transactions of one of them were taken back: it has kept them in its log, as servers sometimes
-// do, and the other one has not.
+// A log without a gap before a transaction tells which transaction precedes it. If two logs differ,
+// the later transactions of one of them were taken back: it has kept them in its log, as servers
+// sometimes do, and the other one has not.
 func chain(logs []digest) (committed map[int64]bool, err error) {
 	holders := make(map[int64]int)
 	for _, log := range logs {
@@ -192,7 +192,7 @@ func chain(logs []digest) (committed map[int64]bool, err error) {
 	return committed, nil
 }
 
-// firstSum is that of the first log that has the transaction.
+// firstSum is the transaction's sum in the first log that has it.
 func firstSum(logs []digest, zxid int64) uint64 {
 	for _, log := range logs {
 		if sum, has := log.sums[zxid]; has {

@@ -46,7 +46,7 @@ func set(path string, data []byte, version int32) txnlog.Op {
 	return txnlog.Op{Type: txnlog.SetData, Path: path, Data: data, Version: version}
 }
 
-// join connects an instance and returns what names it as an owner.
+// join connects an instance and returns an owner record that names it.
 func (w *writer) join(session int64, sid string) []byte {
 	w.zxid++
 	w.take(txnlog.Txn{Zxid: w.zxid, Session: session, Time: at(0), Kind: txnlog.Connect, Timeout: 4 * time.Second})
@@ -168,7 +168,8 @@ func lostClaim() (w *writer, first zkrec.Tick) {
 	return w, first
 }
 
-// What ZooKeeper has lost is forgotten, and what follows is judged by the records that it had left.
+// Transactions that ZooKeeper has lost are forgotten, and later ones are judged by the records that
+// it had left.
 func TestScribeAfterALoss(t *testing.T) {
 	t.Parallel()
 	third := func(w *writer, first zkrec.Tick, version int32) {
@@ -203,7 +204,8 @@ func TestScribeAfterALoss(t *testing.T) {
 	}
 }
 
-// What one leader did without and a later one had again is judged where it was logged.
+// A transaction that one leader did without and a later one had again is judged at its first place
+// in the log.
 func TestCameBack(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32
@@ -236,8 +238,8 @@ func TestCameBack(t *testing.T) {
 	}
 }
 
-// What servers have lost with their data is lost, and what they had before and have still is not:
-// of two claims, the second one's result and then the second one.
+// A transaction that servers have lost with their data is lost, and one that they had before and
+// still have is not: of two claims, the second one's result and then the second one.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	w, first := lostClaim()
@@ -305,8 +307,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// What was committed is found in logs of which none is complete, and which have what was never
-// committed.
+// Committed transactions are found in logs of which none is complete, and which have others that
+// were never committed.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	const next = 1 << 32 // the first zxid of the next leader is one more

@@ -1,5 +1,5 @@
-// Package commands is swctl, in whichever binary: what that links beside it are the stores of run
-// logs that it knows.
+// Package commands is swctl, in whichever binary. A binary differs by the stores of run logs that
+// it links.
 //
 // Each command is a file here, and a line in commands. It defines its flags, its requests to the
 // group, and its output. The rest is in rooms, of which each knows only those before it, all below

@@ -50,7 +50,7 @@ func readAuth(path string) (string, error) {
 const maxSecret = 1 << 20
 
 // ReadSecret reads a file that only its owner, or its group, can read, without the end of its last
-// line. flag is that which names the file, directly or not. No error repeats what the file holds.
+// line. flag names the file, directly or not. No error repeats the file's content.
 func ReadSecret(flag, path string) (string, error) {
 	if err := checkSecret(flag, path); err != nil {
 		return "", err

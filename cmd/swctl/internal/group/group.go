@@ -1,5 +1,5 @@
-// Package group is how swctl talks to the instances' records: it connects as the shared flags
-// say, bounds what is done by --timeout, and adds to an error the flag or command to look at.
+// Package group is how swctl talks to the instances' records: it connects as the shared flags say,
+// bounds its requests by --timeout, and adds to an error the flag or command to look at.
 package group
 
 import (
@@ -88,8 +88,8 @@ func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string)
 	return connected(ctx, set, dial, say, nil, do)
 }
 
-// Read is Do for what may read a great many nodes: the time of --timeout starts again with each
-// answer, of which heard is told how many nodes were read.
+// Read is Do for a call that may read a great many nodes: the time of --timeout starts again with
+// each answer, of which heard is told how many nodes were read.
 func Read(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), heard func(nodes int),
 	do func(context.Context, Client) error,
 ) error {
@@ -178,7 +178,7 @@ func unavailable(set cmdline.Settings, err error) string {
 	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
 }
 
-// flags are those of the options of package admin, by the field in an *invalid.FieldError that is
+// flags has the flags of package admin's options, by the field in an *invalid.FieldError that is
 // not of a job.
 var flags = map[string]string{
 	"Servers": cmdline.FlagZK, "ServerType": cmdline.FlagServerType, "Auth": cmdline.FlagAuthFile,

@@ -27,8 +27,8 @@ type settings struct {
 	authFile, caFile, certFile, keyFile string
 }
 
-// parse reads the command line, and what environment variables say in its place. It prints errors
-// and help to stderr.
+// parse reads the command line, and environment variables in its place. It prints errors and help
+// to stderr.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("swexporter", flag.ContinueOnError)

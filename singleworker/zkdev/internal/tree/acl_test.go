@@ -53,7 +53,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// A check needs the permission to read, as in ZooKeeper, and sees what the operations before it do.
+// A check needs the permission to read, as in ZooKeeper, and sees the effects of the operations
+// before it.
 func TestCheckNeedsRead(t *testing.T) {
 	t.Parallel()
 	for perms, want := range map[int32]wire.Code{wire.PermRead: wire.OK, wire.PermAll &^ wire.PermRead: wire.NoAuth} {

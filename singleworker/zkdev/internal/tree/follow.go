@@ -30,13 +30,13 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// Succeed has zxids and session ids begin after those of another state, by whose clock it goes.
+// Succeed has zxids and session ids begin after another state's, and takes over its clock.
 func (s *State) Succeed(other *State) {
 	s.Ahead = other.Ahead
 	s.last, s.taken, s.nextSession = other.last, other.taken, other.nextSession
 }
 
-// SkipSessions has session ids begin after those of another state.
+// SkipSessions has session ids begin after another state's.
 func (s *State) SkipSessions(other *State) { s.nextSession = other.nextSession }
 
 // Follow applies a transaction of the state that s is a copy of. Transactions must come in order. s

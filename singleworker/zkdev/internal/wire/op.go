@@ -136,7 +136,7 @@ const (
 	PermAll    int32 = 31
 )
 
-// Reserved xids, which are not those of requests.
+// Reserved xids, which no request has.
 const (
 	XidEvent int32 = -1
 	XidPing  int32 = -2
