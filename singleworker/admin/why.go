@@ -10,15 +10,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What became of a tick that no run and no entry of the history tells.
+// The states of a tick that no run and no entry of the history has: only an Explanation tells them.
 const (
-	FateComing    history.State = "coming"      // it is in the future
-	FateDue       history.State = "due"         // not claimed or recorded as not run yet
-	FateLate      history.State = "late"        // as FateDue, for longer than Job.AlarmAfter
-	FatePaused    history.State = "paused"      // as FateDue, because the job is or was paused
-	FateWaiting   history.State = "before_tick" // as FateDue: the shard waits for Job.BeforeTick
-	FateForgotten history.State = "forgotten"   // it was accounted for, and the history no longer has it
-	FateNone      history.State = "none"        // no tick to explain
+	FateComing    history.State = "coming"      // of an explanation: it is in the future
+	FateDue       history.State = "due"         // of an explanation: not claimed or recorded as not run yet
+	FateLate      history.State = "late"        // of an explanation: due, for longer than Job.AlarmAfter
+	FatePaused    history.State = "paused"      // of an explanation: due, because the job is or was paused
+	FateWaiting   history.State = "before_tick" // of an explanation: due, and the shard waits for Job.BeforeTick
+	FateForgotten history.State = "forgotten"   // of an explanation: it was accounted for, and the history no longer has it
+	FateNone      history.State = "none"        // of an explanation: there is no tick to explain
 )
 
 // fates are sorted by how much they need attention.

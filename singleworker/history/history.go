@@ -10,10 +10,10 @@ type State string
 
 // The states.
 const (
-	StateRunning     State = "running"
-	StateOK          State = "ok"
-	StateFailed      State = "failed"
-	StateTimedOut    State = "timed_out"
+	StateRunning     State = "running"     // it was claimed, and has no result yet
+	StateOK          State = "ok"          // the handler returned nil
+	StateFailed      State = "failed"      // the handler returned an error, or panicked
+	StateTimedOut    State = "timed_out"   // it took longer than Job.Timeout
 	StateInterrupted State = "interrupted" // its instance died, stopped or lost the job before it returned, or an operator stopped it
 	StateRefused     State = "refused"     // Job.BeforeTick refused the tick: no shard runs it
 	StateLost        State = "lost"        // interrupted without a result, and not run again

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -204,19 +205,27 @@ func isText(t *types.Named) bool {
 // value is a constant that a field can have.
 type value struct{ text, doc string }
 
-// valuesOf lists the constants of a type that is text in JSON, in the order of their declaration.
+// valuesOf lists the constants of a type that is text in JSON, in the order of their declaration, and
+// after them those that other packages have of it.
 func (l *library) valuesOf(t *types.Named) []value {
 	if _, ok := t.Underlying().(*types.Basic); !ok || t.Obj().Pkg() == nil {
 		return nil
 	}
-	var all []types.Object
-	scope := t.Obj().Pkg().Scope()
-	for _, name := range scope.Names() {
-		if c, ok := scope.Lookup(name).(*types.Const); ok && types.Identical(c.Type(), t) {
-			all = append(all, c)
+	in := func(scope *types.Scope) (found []types.Object) {
+		for _, name := range scope.Names() {
+			if c, ok := scope.Lookup(name).(*types.Const); ok && types.Identical(c.Type(), t) {
+				found = append(found, c)
+			}
+		}
+		slices.SortFunc(found, func(a, b types.Object) int { return cmp.Compare(a.Pos(), b.Pos()) })
+		return found
+	}
+	all := in(t.Obj().Pkg().Scope())
+	for _, at := range slices.Sorted(maps.Keys(l.packages)) { // others may add some
+		if pkg := l.packages[at]; pkg != t.Obj().Pkg() {
+			all = append(all, in(pkg.Scope())...)
 		}
 	}
-	slices.SortFunc(all, func(a, b types.Object) int { return cmp.Compare(a.Pos(), b.Pos()) })
 	return l.values(all)
 }
 

@@ -82,13 +82,13 @@ func TestProse(t *testing.T) {
 		name        string
 		got, budget float64
 	}{
-		{`"what" as a noun, per 10,000 words of comments`, comments.per10k(comments.whatClauses), 47.4},
-		{`"that of" and "those of", per 10,000 words of comments`, comments.per10k(comments.thatOfs), 12.2},
-		{"comment lines over 100 columns, per 100 lines", 100 * float64(comments.longLines) / float64(comments.lines), 0.52},
-		{`"what" as a noun, per 10,000 words of pages`, onPages.per10k(onPages.whatClauses), 7.3},
-		{`"that of" and "those of", per 10,000 words of pages`, onPages.per10k(onPages.thatOfs), 0.8},
+		{`"what" as a noun, per 10,000 words of comments`, comments.per10k(comments.whatClauses), 9.1},
+		{`"that of" and "those of", per 10,000 words of comments`, comments.per10k(comments.thatOfs), 2.75},
+		{"comment lines over 100 columns, per 100 lines", 100 * float64(comments.longLines) / float64(comments.lines), 0.2},
+		{`"what" as a noun, per 10,000 words of pages`, onPages.per10k(onPages.whatClauses), 6.9},
+		{`"that of" and "those of", per 10,000 words of pages`, onPages.per10k(onPages.thatOfs), 0.75},
 		{"British spellings in comments and on pages", float64(comments.british + onPages.british), 0},
-		{"semicolons, per 10,000 words of pages", onPages.per10k(onPages.semicolons), 13.3},
+		{"semicolons, per 10,000 words of pages", onPages.per10k(onPages.semicolons), 12.1},
 	} {
 		if err := withinBudget(b.got, b.budget); err != nil {
 			t.Errorf("%s: %v", b.name, err)
@@ -99,9 +99,9 @@ func TestProse(t *testing.T) {
 func withinBudget(got, budget float64) error {
 	switch {
 	case got > budget:
-		return fmt.Errorf("%.2f, over the budget of %.1f: begin with a verb or a noun, name the subject, end the sentence", got, budget)
+		return fmt.Errorf("%.2f, over the budget of %.2f: begin with a verb or a noun, name the subject, end the sentence", got, budget)
 	case got < budget*0.95:
-		return fmt.Errorf("%.2f, well below the budget of %.1f: lower that to %.1f", got, budget, math.Ceil(got*10)/10)
+		return fmt.Errorf("%.2f, well below the budget of %.2f: lower that to %.2f", got, budget, math.Ceil(got*100)/100)
 	}
 	return nil
 }
