@@ -117,7 +117,7 @@ func _(m *singleworker.Manager) {
 	http.Handle("/readyz", health.Handler(m))
 }
 
-func tellTeam(job string, state history.State, text string) {}
+func tellTeam(string, history.State, string) {}
 
 func _(ctx context.Context, client *admin.Client) error {
 	for ev, err := range client.Watch(ctx, admin.WatchOptions{}) {

@@ -128,7 +128,7 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 		if err != nil {
 			one.Error = err.Error()
 		} else if tick.Open() && tick.Token == one.Token {
-			run := tick.Run.Public()
+			run := tick.Public()
 			one.Run = &run
 		}
 		owned = append(owned, one)

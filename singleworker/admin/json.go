@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -31,6 +32,13 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 		plain
 		ReasonCode reason.Code `json:"reason_code,omitempty"` // Reason's
 	}{plain(s), s.Reason.Code})
+}
+
+// MarshalJSON has [] where no entry is about the tick.
+func (x Explanation) MarshalJSON() ([]byte, error) {
+	type plain Explanation
+	x.Entries = append([]history.Entry{}, x.Entries...)
+	return encode(plain(x))
 }
 
 // MarshalJSON has ClockOffset and ClockBound in seconds.

@@ -92,7 +92,7 @@ func (r records) lastRun(ownerLives bool) *history.Run {
 	case r.tick.Tick == 0:
 		return nil
 	}
-	run := r.tick.Run.Public()
+	run := r.tick.Public()
 	run.NextAttempt, run.NextAttemptAt = r.tick.NextAttempt, zkrec.Time(r.tick.NextAttemptAt)
 	if r.tick.Open() && (!ownerLives || r.tick.Token != r.ownerStat.Mzxid) {
 		run.State = history.StateUnknown
@@ -106,7 +106,7 @@ func (r records) heldRun() *history.Run {
 	if held.NextAttempt == "" {
 		return nil
 	}
-	run := held.Run.Public()
+	run := held.Public()
 	run.NextAttempt, run.NextAttemptAt = held.NextAttempt, zkrec.Time(held.NextAttemptAt)
 	return &run
 }

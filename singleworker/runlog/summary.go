@@ -119,6 +119,7 @@ func (s *sum) addRun(e Entry) {
 		if s.LastFailure.IsZero() {
 			s.LastFailure, s.LastError = e.At, e.Error
 		}
+	default: // neither a success nor a failure
 	}
 }
 

@@ -108,7 +108,7 @@ func (r *Runner) view(j *job) ticks.View {
 
 // begin registers a run before its claim is written.
 func (r *Runner) begin(j *job, record ticks.Record) *activity {
-	act := &activity{run: Run{Job: j.Name, Run: record.Run.Public()}, always: record.Always}
+	act := &activity{run: Run{Job: j.Name, Run: record.Public()}, always: record.Always}
 	act.run.Tick = act.run.Tick.In(j.Schedule.Location())
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {
