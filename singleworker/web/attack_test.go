@@ -120,7 +120,7 @@ func TestEverNewReadings(t *testing.T) {
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one := &visitor{among: newVisitors(nil), readings: perEach}
+		one := &visitor{among: newVisitors(nil, nil), readings: perEach}
 		ctx := context.WithValue(t.Context(), visitorKey{}, one)
 		r, read := newReadings(time.Hour), 0
 		const parts = 4
@@ -274,7 +274,7 @@ func TestOtherSites(t *testing.T) {
 // A client is the address that connects, or the one named by a proxy that the options list.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	v := newVisitors([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")})
+	v := newVisitors(nil, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")})
 	for _, row := range []struct{ remote, forwarded, want string }{
 		{"198.51.100.1:5", "", "198.51.100.1/32"}, {"198.51.100.1:5", "203.0.113.7", "198.51.100.1/32"},
 		{"127.0.0.1:5", "203.0.113.7", "203.0.113.7/32"}, {"127.0.0.1:5", "6.6.6.6, 203.0.113.7, 10.1.1.1", "203.0.113.7/32"},

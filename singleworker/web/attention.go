@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // problem is something that an operator should look at.
@@ -18,6 +19,30 @@ type problem struct {
 	What  string // the name of a job, or the ID of an instance
 	Link  string // its page
 	Cause string // all that is wrong with it
+}
+
+// summary is the line below the head of each page.
+type summary struct {
+	Jobs, Instances, Running, Problems string
+	Bad                                bool
+	At                                 stamp
+	Clock                              string // of this machine, if it is wrong
+}
+
+func (s *snapshot) summary(now time.Time) *summary {
+	running := 0
+	for _, job := range s.jobs {
+		for _, slot := range words.Slots(job) {
+			if slot.LastRun != nil && slot.LastRun.State == history.StateRunning {
+				running++
+			}
+		}
+	}
+	problems := len(attention(s, now))
+	return &summary{
+		Jobs: counted(len(s.jobs), "job"), Instances: counted(len(s.instances), "instance"), Running: fmt.Sprintf("%d running", running),
+		Problems: counted(problems, "problem"), Bad: problems > 0, At: stamp{s.at, now, time.UTC}, Clock: s.clock,
+	}
 }
 
 // attention lists a group's faults, the worst first.
@@ -65,12 +90,4 @@ func gone(s *snapshot) map[string]int {
 		delete(owned, i.ID)
 	}
 	return owned
-}
-
-// counted is "1 job" or "2 jobs".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -21,7 +21,7 @@ func BenchmarkJobList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		text, err := encoded(api.List("JobList", jobs))
+		text, err := encoded(api.List("JobList", jobs), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

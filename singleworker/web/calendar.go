@@ -102,14 +102,10 @@ type calendarDay struct {
 	Cells []hourCell
 }
 
-func (h *handler) calendarPage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+func (p *pages) calendar(r *http.Request, s *snapshot) (view, error) {
+	now := p.group.now()
 	from := now.UTC().Truncate(24 * time.Hour)
-	w, err := shared(r.Context(), h.readings, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
+	w, err := shared(r.Context(), p.group.readings, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
 	if err != nil {
 		return view{}, err
 	}
@@ -143,7 +139,7 @@ func (h *handler) calendarPage(r *http.Request) (view, error) {
 			b.Busiest = append(b.Busiest, fmt.Sprintf("%s UTC: %s ticks", at.Format("Monday 15:04"), brief(w.ticks[i])))
 		}
 	}
-	return view{Template: "calendar", Title: "Calendar", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "calendar", Title: "Calendar", Now: now, Body: b}, nil
 }
 
 // heat is how close a number is to the largest: 0 for no ticks, 1 the least, 5 the largest.

@@ -1,161 +1,155 @@
 package web
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/invalid"
+	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// document is an answer of JSON.
-func (h *handler) document(r *http.Request, look func(*http.Request) ([]byte, error)) answer {
-	text, err := look(r)
-	if err != nil {
-		return h.refusal(r, err)
+const (
+	// A TickList has defaultTicks, and at most maxTicks.
+	defaultTicks = "10"
+	maxTicks     = 1000
+	// documentLogTime is how long a document waits for the run log.
+	documentLogTime = 15 * time.Second
+	defaultLogged   = "100"
+	maxLogged       = 10_000
+	// maxSummed is of how many entries a summary is.
+	maxSummed = 200_000
+)
+
+// documents are the group as JSON, below api/v1/.
+type documents struct {
+	group  *group
+	logger *slog.Logger
+}
+
+// document is an answer with what a function returns.
+func (d documents) document(look func(*http.Request) ([]byte, error)) func(*http.Request) answer {
+	return func(r *http.Request) answer {
+		text, err := look(r)
+		return documentOf(r, text, err, d.logger)
 	}
-	return answer{kind: jsonType, text: text}
 }
 
-const jsonType = "application/json"
-
-// refusal is the document of an error.
-func (h *handler) refusal(r *http.Request, err error) answer {
-	status, code := h.statusOf(r, err)
-	text, _ := encoded(api.Error{Error: api.ErrorBody{Code: code, Message: err.Error()}})
-	return answer{status: status, kind: jsonType, text: text}
-}
-
-func (h *handler) jobList(r *http.Request) ([]byte, error) {
-	s, err := h.snapshot(r.Context())
+func (d documents) jobs(r *http.Request) ([]byte, error) {
+	s, err := d.group.snapshot(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	return s.jobList()
 }
 
-func (h *handler) instanceList(r *http.Request) ([]byte, error) {
-	s, err := h.snapshot(r.Context())
+func (d documents) instances(r *http.Request) ([]byte, error) {
+	s, err := d.group.snapshot(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	return encoded(api.Instances(s.instances, s.orders))
+	return encoded(api.Instances(s.instances, s.orders), nil)
 }
 
-// jobDetail is a job with the requests that are pending.
-type jobDetail struct {
-	status   admin.JobStatus
-	requests []admin.Request
+func (d documents) job(r *http.Request) ([]byte, error) {
+	of, err := d.group.job(r.Context(), r.PathValue("name"))
+	return encoded(api.Job(of.status, of.requests), err)
 }
 
-func (h *handler) job(ctx context.Context, name string) (jobDetail, error) {
-	return detail(ctx, h.readings, "job "+name, func(ctx context.Context) (d jobDetail, err error) {
-		if d.status, err = h.client.Get(ctx, name); err != nil {
-			return d, err
-		}
-		d.requests, err = h.client.Requests(ctx, name)
-		if errors.Is(err, admin.ErrDenied) || errors.Is(err, admin.ErrUnreadable) {
-			err = nil
-		}
-		return d, err
-	})
+func (d documents) history(r *http.Request) ([]byte, error) {
+	past, err := d.group.past(r.Context(), r.PathValue("name"))
+	return encoded(api.New("History", api.Named{Name: past.Job.Name}, api.ItemsOf(past.Entries)), err)
 }
 
-// past is the history of a job, and what explains its ticks: all times that viewers ask for are
-// answered from one reading.
-func (h *handler) past(ctx context.Context, name string) (admin.Past, error) {
-	return detail(ctx, h.readings, "past "+name, func(ctx context.Context) (admin.Past, error) { return h.client.Past(ctx, name) })
-}
-
-func (h *handler) instance(ctx context.Context, id string) (admin.InstanceDetails, error) {
-	return detail(ctx, h.readings, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return h.client.Instance(ctx, id) })
-}
-
-func (h *handler) jobDocument(r *http.Request) ([]byte, error) {
-	d, err := h.job(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return nil, err
-	}
-	return encoded(api.Job(d.status, d.requests))
-}
-
-func (h *handler) historyDocument(r *http.Request) ([]byte, error) {
-	past, err := h.past(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return nil, err
-	}
-	return encoded(api.New("History", api.Named{Name: past.Job.Name}, api.ItemsOf(past.Entries)))
-}
-
-func (h *handler) whyDocument(r *http.Request) ([]byte, error) {
+func (d documents) why(r *http.Request) ([]byte, error) {
 	at, err := timeOf(r, "at")
 	if err != nil {
 		return nil, err
 	}
-	past, err := h.past(r.Context(), r.PathValue("name"))
+	past, err := d.group.past(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
-	return encoded(api.New("Explanation", past.Why(at)))
+	return encoded(api.New("Explanation", past.Why(at)), nil)
 }
 
-// farthest is how far from now a time of a request may be: beyond, it stands for that.
-const farthest = 100 * 365 * 24 * time.Hour
-
-// timeOf is a time in the query of a request; zero if the field is missing.
-func timeOf(r *http.Request, field string) (time.Time, error) {
-	text := r.FormValue(field)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, &invalid.FieldError{Field: field, Value: text, Err: errors.New("is no time as in RFC 3339")}
-	}
-	switch now := time.Now(); {
-	case at.Before(now.Add(-farthest)):
-		return now.Add(-farthest), nil
-	case at.After(now.Add(farthest)):
-		return now.Add(farthest), nil
-	}
-	return at, nil
-}
-
-// Ticks in a TickList: by default, and at most.
-const (
-	defaultTicks = "10"
-	maxTicks     = 1000
-)
-
-func (h *handler) tickList(r *http.Request) ([]byte, error) {
-	text := cmp.Or(r.FormValue("n"), defaultTicks)
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxTicks {
-		return nil, &invalid.FieldError{Field: "n", Value: text, Err: fmt.Errorf("is no number from 1 to %d", maxTicks)}
-	}
-	d, err := h.job(r.Context(), r.PathValue("name"))
+func (d documents) ticks(r *http.Request) ([]byte, error) {
+	n, err := countOf(r, defaultTicks, maxTicks)
 	if err != nil {
 		return nil, err
 	}
-	of := d.status.Job
-	schedule, err := of.ParseSchedule()
+	of, err := d.group.job(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	schedule, err := of.status.Job.ParseSchedule()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
-	ticks := api.TicksOf(schedule, h.now(), n)
-	return encoded(api.New("TickList", api.Named{Name: d.status.Name}, api.ScheduleOf(of), api.ItemsOf(ticks)))
+	ticks := api.TicksOf(schedule, d.group.now(), n)
+	return encoded(api.New("TickList", api.Named{Name: of.status.Name}, api.ScheduleOf(of.status.Job), api.ItemsOf(ticks)), nil)
 }
 
-func (h *handler) instanceDocument(r *http.Request) ([]byte, error) {
-	d, err := h.instance(r.Context(), r.PathValue("id"))
+func (d documents) instance(r *http.Request) ([]byte, error) {
+	of, err := d.group.instance(r.Context(), r.PathValue("id"))
+	return encoded(api.Instance(of), err)
+}
+
+// logDocument is what swctl history NAME --store prints.
+func (d documents) log(r *http.Request) ([]byte, error) {
+	n, err := countOf(r, defaultLogged, maxLogged)
 	if err != nil {
 		return nil, err
 	}
-	return encoded(api.Instance(d))
+	q, err := logQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit, q.Failed = n, r.FormValue("failed") == "true"
+	entries, _, err := d.logged(r, q)
+	return encoded(api.List("RunLog", entries), err)
+}
+
+// summaryDocument is what swctl history NAME --summary --store prints.
+func (d documents) summary(r *http.Request) ([]byte, error) {
+	q, err := logQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = maxSummed + 1
+	entries, whole, err := d.logged(r, q)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, &invalid.FieldError{Field: "since", Value: r.FormValue("since"), Err: fmt.Errorf("there are more entries since then than can be summed up: %d, or %d MiB", maxSummed, maxRead>>20)}
+	}
+	return encoded(api.List("RunLogSummary", summed(entries)), nil)
+}
+
+// logQuery is the query of a request.
+func logQuery(r *http.Request) (q runlog.Query, err error) {
+	q.Slot = r.PathValue("name")
+	if q.Since, err = timeOf(r, "since"); err == nil {
+		q.Until, err = timeOf(r, "until")
+	}
+	return q, err
+}
+
+// logged reads all that a request asks for, or fails.
+func (d documents) logged(r *http.Request, q runlog.Query) (entries []runlog.Entry, whole bool, err error) {
+	if d.group.log == nil {
+		return nil, false, errNoLog
+	}
+	if _, err := visitorOf(r.Context()).pay(time.Now()); err != nil {
+		return nil, false, err
+	}
+	read := d.group.log.read(r.Context(), q, documentLogTime)
+	if read.err != nil {
+		return nil, false, fmt.Errorf("%w: %w", errLog, read.err)
+	}
+	return read.entries, read.whole, nil
 }

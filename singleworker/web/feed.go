@@ -2,17 +2,15 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
-	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
 const (
@@ -33,7 +31,9 @@ const (
 
 // feeds is the one watch that all viewers share, while there are any.
 type feeds struct {
-	client Client
+	client   Reader
+	visitors *visitors
+	logger   *slog.Logger
 
 	mu     sync.Mutex
 	feed   *feed // nil while nobody looks
@@ -157,7 +157,7 @@ func (f *feeds) publish(now *feed, ev admin.Event) {
 		whole.Slots = nil
 		ev.Status = &whole
 	}
-	text, err := encoded(api.Event(ev))
+	text, err := encoded(api.Event(ev), nil)
 	if err != nil {
 		return // it has no such event
 	}
@@ -275,18 +275,18 @@ func (f *feeds) close(now *feed) {
 }
 
 // events answers with server-sent events.
-func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+func (f *feeds) events(w http.ResponseWriter, r *http.Request) {
 	since, err := sinceOf(r)
 	var v *viewer
 	var first [][]byte
 	if err == nil {
-		v, first, err = h.feeds.join(r.Context(), network(h.visitors.client(r)), since)
+		v, first, err = f.join(r.Context(), network(f.visitors.client(r)), since)
 	}
 	if err != nil {
-		h.refusal(r, err).send(w)
+		documentOf(r, nil, err, f.logger).send(w)
 		return
 	}
-	defer h.feeds.leave(v)
+	defer f.leave(v)
 	out := http.NewResponseController(w)
 	_ = out.SetReadDeadline(time.Time{}) // the server's own would end the stream, too
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -295,11 +295,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write(frame)                            //nolint:gosec // of the type text/event-stream, which is never HTML
 		return err == nil && out.Flush() == nil
 	}
-	const hello = "retry: 3000\n\n"
-	if !send([]byte(hello)) {
-		return
-	}
-	for _, frame := range first {
+	for _, frame := range append([][]byte{[]byte("retry: 3000\n\n")}, first...) {
 		if !send(frame) {
 			return
 		}
@@ -322,20 +318,4 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// sinceOf is the cursor that a viewer has; 0 if it has none.
-func sinceOf(r *http.Request) (int64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.FormValue("since")
-	}
-	if text == "" {
-		return 0, nil
-	}
-	since, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || since < 1 {
-		return 0, &invalid.FieldError{Field: "Last-Event-ID", Value: text, Err: errors.New("is not the cursor of an event")}
-	}
-	return since, nil
 }

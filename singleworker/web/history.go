@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
@@ -34,8 +35,6 @@ const (
 	maxOfSpan = 100_000
 	// maxRead is how many bytes a reading of the log has, about.
 	maxRead = 128 << 20
-	// stateHole marks a time without records.
-	stateHole = "hole"
 )
 
 var (
@@ -44,6 +43,9 @@ var (
 	errLogSlow = errors.New("the store takes too long")
 )
 
+// stateHole marks a time without records.
+const stateHole = "hole"
+
 // reading is a result of reading the run log, newest first.
 type reading struct {
 	entries []runlog.Entry
@@ -51,14 +53,22 @@ type reading struct {
 	err     error // what ended it before that; nil if it was the limit
 }
 
-// readLog reads the run log for some time. A store that is down, or that does not answer, makes a
-// reading with an error.
-func (h *handler) readLog(ctx context.Context, q runlog.Query, most time.Duration) reading {
-	q.Group = h.opts.Group
+// runLog is one group's log in a History. A few readings of it are under way at once.
+type runLog struct {
+	store  History
+	group  string
+	turns  chan struct{} // buffers one for each reading
+	logger *slog.Logger
+}
+
+// read reads for some time. A store that is down, or that does not answer, makes a reading with an
+// error.
+func (l *runLog) read(ctx context.Context, q runlog.Query, most time.Duration) reading {
+	q.Group = l.group
 	ctx, cancel := context.WithTimeoutCause(ctx, most, errLogSlow)
 	defer cancel()
 	select {
-	case h.logTurns <- struct{}{}:
+	case l.turns <- struct{}{}:
 	case <-ctx.Done():
 		return reading{err: context.Cause(ctx)}
 	}
@@ -68,20 +78,18 @@ func (h *handler) readLog(ctx context.Context, q runlog.Query, most time.Duratio
 			if p := recover(); p != nil {
 				done <- reading{err: fmt.Errorf("panic: %v", p)}
 			}
-			<-h.logTurns
+			<-l.turns
 		}()
-		done <- readAll(ctx, h.opts.History.Entries(ctx, q), q.Limit)
+		done <- readAll(ctx, l.store.Entries(ctx, q), q.Limit)
 	}()
-	silence := time.NewTimer(most + logSilence)
-	defer silence.Stop()
 	var r reading
 	select {
 	case r = <-done:
-	case <-silence.C:
+	case <-time.After(most + logSilence):
 		r.err = errLogSlow
 	}
 	if r.err != nil {
-		h.opts.Logger.Warn("the run log cannot be read", "error", r.err)
+		l.logger.Warn("the run log cannot be read", "error", r.err)
 	}
 	return r
 }
@@ -105,55 +113,16 @@ func readAll(ctx context.Context, entries iter.Seq2[runlog.Entry, error], limit 
 	return r
 }
 
-// jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
-func (h *handler) jobLog(ctx context.Context, name string) (reading, error) {
-	if h.opts.History == nil {
-		return reading{}, nil
-	}
-	return detail(ctx, h.readings, "log "+name, func(ctx context.Context) (reading, error) {
-		return h.readLog(ctx, runlog.Query{Slot: name, Limit: maxOfJob}, logTime), nil
-	})
+// sizeOfEntry is about how many bytes of memory an entry of a history takes.
+func sizeOfEntry(r history.Run) int {
+	const size = 512 // beside its texts
+	return size + len(r.Error)
 }
 
 // past is what some jobs have done in a span of time.
 type past struct {
 	of      [][]history.Entry // for each job, newest first
 	problem string            // why the run log is not in it, or not all of it
-}
-
-// histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
-// zero. The histories and the log are two readings, because the histories are the same for all
-// times.
-func (h *handler) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
-	names := make([]string, len(jobs))
-	for i, job := range jobs {
-		names[i] = job.Name
-	}
-	held, err := detail(ctx, h.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]history.Entry, error) {
-		return h.client.Histories(ctx, jobs)
-	})
-	if err != nil {
-		return past{}, err
-	}
-	p.of = make([][]history.Entry, len(jobs))
-	copy(p.of, held)
-	if h.opts.History == nil {
-		return p, nil
-	}
-	log, err := detail(ctx, h.readings, "span "+span.String()+to.String(), func(ctx context.Context) (spanLog, error) {
-		return spanLogOf(h.readLog(ctx, h.spanQuery(span, to), logTime)), nil
-	})
-	p.add(jobs, log, to.IsZero())
-	return p, err
-}
-
-// spanQuery asks for entries that ended in a span of time, and for later ones that may have begun
-// in it.
-func (h *handler) spanQuery(span time.Duration, to time.Time) runlog.Query {
-	if to.IsZero() {
-		return runlog.Query{Since: h.now().Add(-span), Limit: maxOfSpan}
-	}
-	return runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan}
 }
 
 // spanLog holds the log's entries of all jobs in a span of time.
@@ -294,4 +263,38 @@ func newerFirst(a, b runlog.Entry) int {
 		return e.To
 	}
 	return when(b).Compare(when(a))
+}
+
+// summed sums up entries that have ended.
+func summed(all []runlog.Entry) []runlog.Summary {
+	sums, _ := runlog.Summarize(func(yield func(runlog.Entry, error) bool) {
+		for _, e := range all {
+			if over(e.Run) && !yield(e, nil) {
+				return
+			}
+		}
+	})
+	return sums
+}
+
+// logged is a time of the run log.
+func logged(at time.Time) string { return plain.Absolute(at, time.UTC) }
+
+// slotOf names the shard, or the instance, of an entry of a job that has several.
+func slotOf(of admin.JobStatus, e history.Entry) string {
+	if e.Shard == nil {
+		return ""
+	}
+	if i := slices.IndexFunc(of.Slots, func(s admin.JobStatus) bool { return s.Shard != nil && s.Shard.Index == *e.Shard }); i >= 0 {
+		return of.Slots[i].Name
+	}
+	return ""
+}
+
+// endOf is when a run ended, or now if it is in progress; zero if that is not known.
+func endOf(r history.Run, now time.Time) time.Time {
+	if r.Ended.IsZero() && r.State == history.StateRunning {
+		return now
+	}
+	return r.Ended
 }

@@ -4,22 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
-
-func labels(all map[string]string) string { return reason.Labels(all) }
 
 // pair is a line of a description.
 type pair struct{ Label, Text string }
@@ -91,28 +88,6 @@ func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 	return row
 }
 
-// clipped is how much of an error a table shows before it is opened.
-const clipped = 200
-
-// slotOf names the shard, or the instance, of an entry of a job that has several.
-func slotOf(of admin.JobStatus, e history.Entry) string {
-	if e.Shard == nil {
-		return ""
-	}
-	if i := slices.IndexFunc(of.Slots, func(s admin.JobStatus) bool { return s.Shard != nil && s.Shard.Index == *e.Shard }); i >= 0 {
-		return of.Slots[i].Name
-	}
-	return ""
-}
-
-// endOf is when a run ended, or now if it is in progress; zero if that is not known.
-func endOf(r history.Run, now time.Time) time.Time {
-	if r.Ended.IsZero() && r.State == history.StateRunning {
-		return now
-	}
-	return r.Ended
-}
-
 // tickRow is a tick to come.
 type tickRow struct{ Local, UTC stamp }
 
@@ -137,28 +112,24 @@ type jobBody struct {
 	Actions    *offered
 }
 
-func (h *handler) jobPage(r *http.Request) (view, error) {
+func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 	ctx, name := r.Context(), r.FormValue("name")
-	s, err := h.snapshot(ctx)
+	d, err := p.group.job(ctx, name)
 	if err != nil {
 		return view{}, err
 	}
-	d, err := h.job(ctx, name)
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
-	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: h.offers(r, "jobs", d.status.Name, "trigger", "pause", "resume", "cancel")}
-	past, err := h.past(ctx, name)
+	now := p.group.now()
+	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: p.rights.offers(r, "jobs", d.status.Name, "trigger", "pause", "resume", "cancel")}
+	past, err := p.group.past(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err
 	}
-	log, err := h.jobLog(ctx, name)
+	log, err := p.group.jobLog(ctx, name)
 	if err != nil {
 		return view{}, err
 	}
 	all := b.past(past.Entries, log, now)
-	if h.opts.History != nil {
+	if p.group.log != nil {
 		b.Log = logBodyOf(all, log, now)
 	}
 	if o := d.status.Owner; o != nil {
@@ -178,7 +149,7 @@ func (h *handler) jobPage(r *http.Request) (view, error) {
 	if past.Why != nil && (!at.IsZero() || d.status.State != admin.StateInvalid) {
 		b.Why, b.WhyOf = words.Why(past.Why(at)), r.FormValue("at")
 	}
-	return view{Template: "job", Title: d.status.Name, Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "job", Title: d.status.Name, Now: now, Body: b}, nil
 }
 
 const (
@@ -216,4 +187,41 @@ func (b *jobBody) ticks(j job.Job, now time.Time) {
 	for _, tick := range api.TicksOf(schedule, now, most) {
 		b.Ticks = append(b.Ticks, tickRow{stamp{tick.Tick, now, zone}, stamp{tick.Tick, now, time.UTC}})
 	}
+}
+
+// logBody is the part of the page of a job about its run log.
+type logBody struct {
+	Problem string // why the log is not read, or not all of it
+	Extent  string // how far back it goes
+	Columns []string
+	Rows    [][]string // one for the job, or for each of its shards
+	More    int
+}
+
+// logBodyOf sums up the records of a job.
+func logBodyOf(all []runlog.Entry, r reading, now time.Time) logBody {
+	b := logBody{Problem: r.problem(), Columns: words.SummaryColumns}
+	missing := 0
+	for _, e := range all {
+		if e.Seq == 0 && e.Kind != runlog.Hole && over(e.Run) {
+			missing++
+		}
+	}
+	switch last := len(r.entries) - 1; {
+	case last < 0 && r.err == nil:
+		b.Extent = "The run log has nothing of this job yet."
+	case r.whole:
+		b.Extent = "The run log of this job begins at " + logged(r.entries[last].At) + ": what was before then was not kept, or has been removed."
+	}
+	if len(r.entries) > 0 && missing == 1 {
+		b.Extent += " It does not have the latest entry yet."
+	} else if len(r.entries) > 0 && missing > 1 {
+		b.Extent += fmt.Sprintf(" It does not have the latest %d entries yet.", missing)
+	}
+	sums := summed(all)
+	b.More = max(0, len(sums)-perPage)
+	for _, s := range sums[:min(len(sums), perPage)] {
+		b.Rows = append(b.Rows, words.Summary(s, now))
+	}
+	return b
 }

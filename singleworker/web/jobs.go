@@ -18,13 +18,9 @@ import (
 // perPage is how many rows a page has: a page of jobs with long names stays below 150 KB.
 const perPage = 200
 
-// attentionPage is the first one: what is wrong.
-func (h *handler) attentionPage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+// attention is the first one: what is wrong.
+func (p *pages) attention(_ *http.Request, s *snapshot) (view, error) {
+	now := p.group.now()
 	all := attention(s, now)
 	type body struct {
 		Problems []problem
@@ -32,7 +28,7 @@ func (h *handler) attentionPage(r *http.Request) (view, error) {
 		Soon     []jobRow
 	}
 	b := body{Problems: all[:min(len(all), perPage)], More: max(0, len(all)-perPage), Soon: soon(s, now)}
-	return view{Template: "attention", Title: "Needs attention", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "attention", Title: "Needs attention", Now: now, Body: b}, nil
 }
 
 // soon are the jobs that run next.
@@ -166,12 +162,8 @@ func selected(r *http.Request, s *snapshot) ([]admin.JobStatus, sheet) {
 	return jobs[sh.first:sh.through], sh
 }
 
-func (h *handler) jobsPage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+func (p *pages) jobs(r *http.Request, s *snapshot) (view, error) {
+	now := p.group.now()
 	jobs, sh := selected(r, s)
 	type body struct {
 		sheet
@@ -182,7 +174,7 @@ func (h *handler) jobsPage(r *http.Request) (view, error) {
 	for _, job := range jobs {
 		b.Rows = append(b.Rows, rowOf(job, now))
 	}
-	return view{Template: "jobs", Title: "Jobs", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "jobs", Title: "Jobs", Now: now, Body: b}, nil
 }
 
 // instanceRow is an instance in a table.
@@ -204,12 +196,8 @@ func instanceRowOf(i admin.Instance, now time.Time) instanceRow {
 	}
 }
 
-func (h *handler) instancesPage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+func (p *pages) instances(_ *http.Request, s *snapshot) (view, error) {
+	now := p.group.now()
 	type body struct {
 		Rows   []instanceRow
 		Orders []string
@@ -225,19 +213,15 @@ func (h *handler) instancesPage(r *http.Request) (view, error) {
 		}
 		b.Orders = append(b.Orders, of+" is disabled"+words.Order(o, now))
 	}
-	return view{Template: "instances", Title: "Instances", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "instances", Title: "Instances", Now: now, Body: b}, nil
 }
 
-func (h *handler) instancePage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
+func (p *pages) instance(r *http.Request, _ *snapshot) (view, error) {
+	d, err := p.group.instance(r.Context(), r.FormValue("id"))
 	if err != nil {
 		return view{}, err
 	}
-	d, err := h.instance(r.Context(), r.FormValue("id"))
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+	now := p.group.now()
 	type slot struct {
 		Name, Link, Run string
 		Since           stamp
@@ -253,7 +237,7 @@ func (h *handler) instancePage(r *http.Request) (view, error) {
 	}
 	b := body{
 		instanceRow: instanceRowOf(d.Instance, now), Session: d.SessionID, Timeout: plain.Exact(d.SessionTimeout), Handlers: d.Handlers,
-		Labels: labels(d.Instance.Labels), More: max(0, len(d.Slots)-perPage), Actions: h.offers(r, "instances", d.Instance.ID, "drain", "enable"),
+		Labels: reason.Labels(d.Instance.Labels), More: max(0, len(d.Slots)-perPage), Actions: p.rights.offers(r, "instances", d.Instance.ID, "drain", "enable"),
 	}
 	for _, o := range d.Slots[:min(len(d.Slots), perPage)] {
 		one := slot{Name: o.Name, Link: jobLink(o.Name), Run: o.Error, Since: stamp{o.Since, now, time.UTC}}
@@ -262,5 +246,5 @@ func (h *handler) instancePage(r *http.Request) (view, error) {
 		}
 		b.Slots = append(b.Slots, one)
 	}
-	return view{Template: "instance", Title: d.Instance.ID, Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "instance", Title: d.Instance.ID, Now: now, Body: b}, nil
 }

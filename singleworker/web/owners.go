@@ -26,15 +26,11 @@ type ownerCell struct{ Kind, Text string }
 // maxColumns is up to how many instances have a column each.
 const maxColumns = 16
 
-func (h *handler) ownersPage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
-	now := h.now()
+func (p *pages) owners(r *http.Request, s *snapshot) (view, error) {
+	now := p.group.now()
 	jobs, sh := selected(r, s)
 	const week = 7 * 24 * time.Hour
-	past, err := h.histories(r.Context(), jobs, week, time.Time{})
+	past, err := p.group.histories(r.Context(), jobs, week, time.Time{})
 	if err != nil {
 		return view{}, err
 	}
@@ -54,7 +50,7 @@ func (h *handler) ownersPage(r *http.Request) (view, error) {
 	for i, job := range jobs {
 		b.Rows = append(b.Rows, ownerRowOf(job, past.of[i], b.Instances, now))
 	}
-	return view{Template: "owners", Title: "Who owns what", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "owners", Title: "Who owns what", Now: now, Body: b}, nil
 }
 
 func ownerRowOf(job admin.JobStatus, entries []history.Entry, instances []instanceRow, now time.Time) ownerRow {

@@ -86,11 +86,7 @@ type timeBody struct {
 	Problem          string // with the run log
 }
 
-func (h *handler) timelinePage(r *http.Request) (view, error) {
-	s, err := h.snapshot(r.Context())
-	if err != nil {
-		return view{}, err
-	}
+func (p *pages) timeline(r *http.Request, s *snapshot) (view, error) {
 	of := spans[defaultSpan]
 	if i := slices.IndexFunc(spans, func(s span) bool { return s.name == r.FormValue("span") }); i >= 0 {
 		of = spans[i]
@@ -100,9 +96,9 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 		end = time.Time{}
 	}
 	end = end.Truncate(time.Second)
-	now := h.now()
+	now := p.group.now()
 	jobs, sh := selected(r, s)
-	past, err := h.histories(r.Context(), jobs, of.length, end)
+	past, err := p.group.histories(r.Context(), jobs, of.length, end)
 	if err != nil {
 		return view{}, err
 	}
@@ -121,7 +117,7 @@ func (h *handler) timelinePage(r *http.Request) (view, error) {
 	}
 	b.marks(of.layout)
 	b.links(r, of)
-	return view{Template: "timeline", Title: "Timeline", Now: now, Summary: s.summary(now), Body: b}, nil
+	return view{Template: "timeline", Title: "Timeline", Now: now, Body: b}, nil
 }
 
 // links are the same page for other spans, other times, and the other kind of rows.

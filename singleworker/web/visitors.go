@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,9 @@ func (b *budget) take(now time.Time) {
 	b.full = b.full.Add(b.every)
 }
 
-// visitors are those who ask, by address.
+// visitors are those who ask: who may, by host name and site, and how much at once, by address.
 type visitors struct {
+	hosts   []string // any, if it is empty
 	proxies []netip.Prefix
 	turns   chan struct{} // buffers one for each request that is answered
 
@@ -74,8 +76,76 @@ type visitor struct {
 	readings budget
 }
 
-func newVisitors(proxies []netip.Prefix) *visitors {
-	return &visitors{proxies: proxies, turns: make(chan struct{}, maxTurns), all: perAll, of: make(map[netip.Prefix]*visitor)}
+func newVisitors(hosts []string, proxies []netip.Prefix) *visitors {
+	return &visitors{hosts: hosts, proxies: proxies, turns: make(chan struct{}, maxTurns), all: perAll, of: make(map[netip.Prefix]*visitor)}
+}
+
+// policy lets a page load nothing but its own style and script, and be in no other page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'"
+
+// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells
+// browsers what pages may not do.
+func (v *visitors) secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		switch {
+		case !v.isHost(r.Host):
+			http.Error(w, "this server does not answer for that host name", http.StatusMisdirectedRequest)
+			return
+		case fromElsewhere(r):
+			http.Error(w, "a page of another site may not ask for this", http.StatusForbidden)
+			return
+		case r.Method == http.MethodPost:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		case r.ContentLength != 0: // it is not read, so the connection cannot be used again
+			header.Set("Connection", "close")
+			fallthrough
+		default:
+			r.Body = http.NoBody
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxBody bounds the body of a request.
+const maxBody = 64 << 10
+
+// isHost reports whether a Host header is one of those that the handler answers.
+func (v *visitors) isHost(header string) bool {
+	if len(v.hosts) == 0 {
+		return true
+	}
+	host := header
+	if name, port, err := net.SplitHostPort(header); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(v.hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
+}
+
+// fromElsewhere reports whether a browser says that another site has a page load something from
+// this one. It may send a whole tab here: that is a link in a mail or a chat.
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	whole := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || !whole
 }
 
 // client is the address that a request comes from. A proxy that the options name says it; nobody
@@ -123,9 +193,18 @@ func network(of netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(of, of.BitLen())
 }
 
-// inTurn makes an answer while a bounded number of others are made, in all and for the visitor. It
-// fails if the request is given up before.
-func (v *visitors) inTurn(r *http.Request, answered func(*http.Request) answer) (answer, error) {
+// inTurn sends the answer that a function makes while a bounded number of others are made, in all
+// and for the visitor. Nothing is made of a request that is given up before.
+func (v *visitors) inTurn(answered func(*http.Request) answer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a, err := v.await(r, answered); err == nil {
+			a.send(w)
+		}
+	})
+}
+
+// await makes an answer when it has its turns, and gives them back.
+func (v *visitors) await(r *http.Request, answered func(*http.Request) answer) (answer, error) {
 	one := v.enter(network(v.client(r)))
 	defer v.leave(one, network(v.client(r)))
 	for _, turns := range []chan struct{}{one.turns, v.turns} {
@@ -185,15 +264,4 @@ func (one *visitor) pay(now time.Time) (time.Duration, error) {
 	one.readings.take(now)
 	v.all.take(now)
 	return wait, nil
-}
-
-// fromElsewhere reports whether a browser says that another site has a page load something from
-// this one. It may send a whole tab here: that is a link in a mail or a chat.
-func fromElsewhere(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return false
-	}
-	whole := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
-	return r.Method != http.MethodGet && r.Method != http.MethodHead || !whole
 }

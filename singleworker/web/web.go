@@ -1,21 +1,15 @@
 package web
 
 import (
-	"embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
@@ -70,21 +64,13 @@ const (
 	minPeriod     = 100 * time.Millisecond
 )
 
-//go:embed static templates
-var files embed.FS
-
-// handler serves the pages and the API.
+// handler routes requests to what answers them.
 type handler struct {
-	client Client
-	opts   Options
-	pages  map[string]*template.Template
-	assets map[string]asset
-
-	visitors *visitors
-	readings *readings
-	logTurns chan struct{} // buffers one for each reading of the History
-	feeds    *feeds
-	refused  refusals
+	visitors  *visitors
+	pages     *pages
+	documents documents
+	feeds     *feeds
+	actions   *actions // nil without Options.AllowActions
 }
 
 // Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix,
@@ -113,126 +99,55 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{
-		client: client, opts: opts, visitors: newVisitors(opts.Proxies), readings: newReadings(opts.Period),
-		logTurns: make(chan struct{}, logReaders), feeds: &feeds{client: client},
+	v, g := newVisitors(opts.Hosts, opts.Proxies), &group{client: client, readings: newReadings(opts.Period)}
+	if opts.History != nil {
+		g.log = &runLog{opts.History, opts.Group, make(chan struct{}, logReaders), opts.Logger}
 	}
-	if err := h.load(); err != nil {
+	may := &rights{opts.AllowActions, opts.ActionsFromHere, opts.Token, opts.Authorize}
+	p, err := newPages(g, may, opts.Title, opts.Logger)
+	if err != nil {
 		return nil, err
 	}
-	return h.secured(h.routes()), nil
-}
-
-func (h *handler) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	for path, page := range map[string]func(*http.Request) (view, error){
-		"/{$}": h.attentionPage, "/jobs": h.jobsPage, "/job": h.jobPage, "/instances": h.instancesPage, "/instance": h.instancePage,
-		"/timeline": h.timelinePage, "/owners": h.ownersPage, "/calendar": h.calendarPage,
-	} {
-		mux.Handle("GET "+path, h.inTurn(func(r *http.Request) answer { return h.page(r, page) }))
+	h := handler{visitors: v, pages: p, documents: documents{g, opts.Logger}, feeds: &feeds{client: client, visitors: v, logger: opts.Logger}}
+	if opts.AllowActions {
+		h.actions = &actions{client: client, visitors: v, group: g, rights: may, pages: p, logger: opts.Logger}
 	}
-	for path, document := range map[string]func(*http.Request) ([]byte, error){
-		"jobs": h.jobList, "jobs/{name}": h.jobDocument, "jobs/{name}/history": h.historyDocument, "jobs/{name}/why": h.whyDocument,
-		"jobs/{name}/log": h.logDocument, "jobs/{name}/summary": h.summaryDocument, "jobs/{name}/ticks": h.tickList, "instances": h.instanceList, "instances/{id}": h.instanceDocument,
-	} {
-		mux.Handle("GET /api/v1/"+path, h.inTurn(func(r *http.Request) answer { return h.document(r, document) }))
-	}
-	if h.opts.AllowActions {
-		h.actionRoutes(mux)
-	}
-	mux.HandleFunc("GET /api/v1/events", h.events)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) { h.refusal(r, errNoDocument).send(w) })
-	for name, asset := range h.assets {
-		mux.Handle("GET /"+name, asset)
-	}
-	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("User-agent: *\nDisallow: /\n")) })
-	return mux
-}
-
-// policy lets a page load nothing but its own style and script, and be in no other page.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'"
-
-// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells
-// browsers what pages may not do.
-func (h *handler) secured(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cross-Origin-Opener-Policy", "same-origin")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("Cache-Control", "no-store")
-		switch {
-		case !h.isHost(r.Host):
-			http.Error(w, "this server does not answer for that host name", http.StatusMisdirectedRequest)
-			return
-		case fromElsewhere(r):
-			http.Error(w, "a page of another site may not ask for this", http.StatusForbidden)
-			return
-		case r.Method == http.MethodPost:
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		case r.ContentLength != 0: // it is not read, so the connection cannot be used again
-			header.Set("Connection", "close")
-			fallthrough
-		default:
-			r.Body = http.NoBody
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// maxBody bounds the body of a request.
-const maxBody = 64 << 10
-
-// isHost reports whether a Host header is one of those that the handler answers.
-func (h *handler) isHost(header string) bool {
-	if len(h.opts.Hosts) == 0 {
-		return true
-	}
-	host := header
-	if name, port, err := net.SplitHostPort(header); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return false
-		}
-		host = name
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return true
-	}
-	return slices.ContainsFunc(h.opts.Hosts, func(allowed string) bool { return strings.EqualFold(allowed, host) })
+	return v.secured(h.routes()), nil
 }
 
 var errNoDocument = fmt.Errorf("%w: there is no such document", admin.ErrNotFound)
 
-// statuses are those of codes of package api.
-var statuses = map[string]int{
-	api.CodeInvalid: http.StatusBadRequest, api.CodeNotFound: http.StatusNotFound, api.CodeConflict: http.StatusConflict,
-	api.CodeUnavailable: http.StatusServiceUnavailable, api.CodeDenied: http.StatusBadGateway, api.CodeTimeout: http.StatusGatewayTimeout,
-}
-
-// statusOf is the HTTP status of an error, and its code.
-func (h *handler) statusOf(r *http.Request, err error) (status int, code string) {
-	switch {
-	case errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):
-		return http.StatusForbidden, api.CodeDenied
-	case errors.Is(err, errToken):
-		return http.StatusUnauthorized, api.CodeDenied
-	case errors.Is(err, errTooFast):
-		return http.StatusTooManyRequests, api.CodeUnavailable
+func (h handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for path, page := range map[string]func(*http.Request, *snapshot) (view, error){
+		"/{$}": h.pages.attention, "/jobs": h.pages.jobs, "/job": h.pages.job, "/instances": h.pages.instances, "/instance": h.pages.instance,
+		"/timeline": h.pages.timeline, "/owners": h.pages.owners, "/calendar": h.pages.calendar,
+	} {
+		mux.Handle("GET "+path, h.visitors.inTurn(h.pages.page(page)))
 	}
-	if code = api.CodeOf(err); errors.Is(err, errLog) {
-		code = api.CodeUnavailable
+	for path, document := range map[string]func(*http.Request) ([]byte, error){
+		"jobs": h.documents.jobs, "jobs/{name}": h.documents.job, "jobs/{name}/history": h.documents.history, "jobs/{name}/why": h.documents.why,
+		"jobs/{name}/log": h.documents.log, "jobs/{name}/summary": h.documents.summary, "jobs/{name}/ticks": h.documents.ticks,
+		"instances": h.documents.instances, "instances/{id}": h.documents.instance,
+	} {
+		mux.Handle("GET /api/v1/"+path, h.visitors.inTurn(h.documents.document(document)))
 	}
-	status, known := statuses[code]
-	if !known {
-		status = http.StatusInternalServerError
+	if a := h.actions; a != nil {
+		for path, do := range map[string]action{
+			"jobs/{name}/trigger": a.trigger, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
+			"instances/{name}/drain": a.drain, "instances/{name}/enable": a.enable,
+		} {
+			verb := path[strings.LastIndexByte(path, '/')+1:]
+			mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(a.act(verb, do)))
+		}
 	}
-	if status >= http.StatusInternalServerError && !errors.Is(err, r.Context().Err()) {
-		h.opts.Logger.Warn("request failed", "path", r.URL.Path, "error", err)
+	mux.HandleFunc("GET /api/v1/events", h.feeds.events)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		documentOf(r, nil, errNoDocument, h.documents.logger).send(w)
+	})
+	for name, asset := range h.pages.assets {
+		mux.Handle("GET /"+name, asset)
 	}
-	return status, code
+	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("User-agent: *\nDisallow: /\n")) })
+	return mux
 }

@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// documents are the API's, with their queries.
-var documents = []string{
+// asked are requests for documents, with their queries.
+var asked = []string{
 	"jobs", "jobs/nightly", "jobs/parts%5B1%5D", "jobs/nightly/history", "jobs/nightly/why", "jobs/nightly/why?at=2000-01-01T09:00:00Z",
 	"jobs/nightly/ticks?n=2", "jobs/nightly/log?n=2", "jobs/nightly/log?failed=true&until=1999-12-29T00:00:00Z", "jobs/nightly/summary", "instances", "instances/app-2",
 	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "jobs/nightly/log?n=0", "jobs/nightly/log?since=noon", "instances/nope", "nothing",
@@ -41,7 +41,7 @@ func TestDocumentsGolden(t *testing.T) {
 		f := newFake()
 		s := serve(t, f, Options{History: nightlyLog(f), Group: "billing"})
 		var text bytes.Buffer
-		for _, document := range documents {
+		for _, document := range asked {
 			w := s.do(http.MethodGet, "/api/v1/"+document, nil)
 			fmt.Fprintf(&text, "# GET api/v1/%s: %d %s\n", document, w.Code, w.Header().Get("Content-Type"))
 			if err := json.Indent(&text, w.Body.Bytes(), "", "  "); err != nil {

@@ -11,41 +11,54 @@ import (
 	"testing"
 )
 
-// leaseFloors are the files of package lease from the bottom up: each may mention what is declared
-// on its own floor and below. So the values that decide are read, and tested, without the machine
-// that carries their decisions out.
-var leaseFloors = [][]string{
+// floorsOf are the files of packages from the bottom up: each may mention what is declared on its
+// own floor and below. So in package lease the values that decide are read, and tested, without the
+// machine that carries their decisions out, and in package web everything below the routes.
+var floorsOf = map[string][][]string{"internal/lease": {
 	{"config.go", "event.go", "past.go"},
 	{"peers.go", "skip.go"},
 	{"crowd.go", "slot.go"},
 	{"tally.go"},
 	{"assign.go", "balance.go"},
 	{"claim.go", "look.go", "machine.go", "own.go", "owned.go", "plan.go", "relieve.go", "round.go"},
-}
+}, "web": {
+	{"answer.go", "client.go", "query.go", "text.go"},
+	{"history.go", "rights.go", "visitors.go"},
+	{"faults.go", "outcomes.go"},
+	{"attention.go", "readings.go"},
+	{"group.go"},
+	{"documents.go", "feed.go", "pages.go"},
+	{"calendar.go", "chart.go", "job.go", "jobs.go", "owners.go", "timeline.go"},
+	{"actions.go"},
+	{"web.go"},
+}}
 
-func TestLeaseFloors(t *testing.T) {
+func TestFloors(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob(filepath.Join("..", "lease", "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, path := range paths {
-		if name := filepath.Base(path); !strings.HasSuffix(name, "_test.go") && name != "doc.go" {
-			names = append(names, name)
+	for of, listed := range floorsOf {
+		dir := filepath.Join("..", "..", of)
+		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if listed := slices.Sorted(slices.Values(slices.Concat(leaseFloors...))); !slices.Equal(listed, names) {
-		t.Fatalf("the floors have the files %q, the package has %q", listed, names)
-	}
-	floors := make([][]*ast.File, len(leaseFloors))
-	for k, names := range leaseFloors {
-		for _, name := range names {
-			floors[k] = append(floors[k], parseMentions(t, filepath.Join("..", "lease", name), nil))
+		var names []string
+		for _, path := range paths {
+			if name := filepath.Base(path); !strings.HasSuffix(name, "_test.go") && name != "doc.go" {
+				names = append(names, name)
+			}
 		}
-	}
-	for _, finding := range mentionsAbove(floors) {
-		t.Error(finding)
+		if all := slices.Sorted(slices.Values(slices.Concat(listed...))); !slices.Equal(all, names) {
+			t.Fatalf("the floors of %s have the files %q, the package has %q", of, all, names)
+		}
+		floors := make([][]*ast.File, len(listed))
+		for k, names := range listed {
+			for _, name := range names {
+				floors[k] = append(floors[k], parseMentions(t, filepath.Join(dir, name), nil))
+			}
+		}
+		for _, finding := range mentionsAbove(floors) {
+			t.Errorf("%s: %s", of, finding)
+		}
 	}
 }
 

@@ -1,15 +1,31 @@
 package web
 
 import (
+	"time"
+
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/history"
 )
 
-// Sizes of a job, and of an entry of a history, beside their texts, in bytes, about.
-const (
-	jobSize   = 4 << 10
-	entrySize = 512
-)
+// snapshot is the group as it was read at once, for all viewers.
+type snapshot struct {
+	at        time.Time
+	clock     string            // what is wrong with that of this machine, or ""
+	jobs      []admin.JobStatus // sorted by name
+	instances []admin.Instance  // sorted by ID
+	orders    []admin.Order     // for instances and hosts that do not run
+
+	jobList func() ([]byte, error) // the JSON document, encoded once
+}
+
+// jobDetail is a job with the requests that are pending.
+type jobDetail struct {
+	status   admin.JobStatus
+	requests []admin.Request
+}
+
+// jobSize is the size of a job beside its texts, in bytes, about.
+const jobSize = 4 << 10
 
 // sizeOf is about how many bytes of memory the outcome of a reading takes.
 func sizeOf(value any) (n int) {
@@ -33,9 +49,7 @@ func sizeOf(value any) (n int) {
 		}
 	case spanLog:
 		for _, entries := range v.of {
-			for _, e := range entries {
-				n += sizeOfEntry(e.Run)
-			}
+			n += sizeOf(reading{entries: entries})
 		}
 	case admin.InstanceDetails:
 		n = jobSize * (1 + len(v.Slots))
@@ -44,5 +58,3 @@ func sizeOf(value any) (n int) {
 	}
 	return n
 }
-
-func sizeOfEntry(r history.Run) int { return entrySize + len(r.Error) }

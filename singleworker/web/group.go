@@ -1,0 +1,118 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/runlog"
+)
+
+// group is read for all viewers.
+type group struct {
+	client   Reader
+	readings *readings
+	log      *runLog // nil without Options.History
+}
+
+// snapshot is the group as of at most a period ago.
+func (g *group) snapshot(ctx context.Context) (*snapshot, error) {
+	return shared(ctx, g.readings, "group", func(ctx context.Context) (*snapshot, error) {
+		begun := time.Now()
+		s := new(snapshot)
+		var err error
+		if s.jobs, err = g.client.List(ctx); err != nil {
+			return nil, err
+		}
+		if s.instances, err = g.client.Instances(ctx); err != nil {
+			return nil, err
+		}
+		s.orders, err = g.client.Orders(ctx)
+		if err != nil && !errors.Is(err, admin.ErrDenied) { // without that right, they are not shown
+			return nil, err
+		}
+		now, ahead, own := g.client.Clock()
+		s.at, s.clock = now.Add(-time.Since(begun)), words.Clock("the clock of the machine that serves this page", ahead, own)
+		s.orders = slices.DeleteFunc(s.orders, func(o admin.Order) bool {
+			return slices.ContainsFunc(s.instances, func(i admin.Instance) bool { return i.ID == o.InstanceID || o.Host != "" && i.Host == o.Host })
+		})
+		s.jobList = sync.OnceValues(func() ([]byte, error) { return encoded(api.List("JobList", s.jobs), nil) })
+		return s, nil
+	})
+}
+
+// now is the group's time.
+func (g *group) now() time.Time {
+	now, _, _ := g.client.Clock()
+	return now
+}
+
+func (g *group) job(ctx context.Context, name string) (jobDetail, error) {
+	return detail(ctx, g.readings, "job "+name, func(ctx context.Context) (d jobDetail, err error) {
+		if d.status, err = g.client.Get(ctx, name); err != nil {
+			return d, err
+		}
+		d.requests, err = g.client.Requests(ctx, name)
+		if errors.Is(err, admin.ErrDenied) || errors.Is(err, admin.ErrUnreadable) {
+			err = nil
+		}
+		return d, err
+	})
+}
+
+// past is the history of a job, and what explains its ticks: all times that viewers ask for are
+// answered from one reading.
+func (g *group) past(ctx context.Context, name string) (admin.Past, error) {
+	return detail(ctx, g.readings, "past "+name, func(ctx context.Context) (admin.Past, error) { return g.client.Past(ctx, name) })
+}
+
+func (g *group) instance(ctx context.Context, id string) (admin.InstanceDetails, error) {
+	return detail(ctx, g.readings, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return g.client.Instance(ctx, id) })
+}
+
+// jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
+func (g *group) jobLog(ctx context.Context, name string) (reading, error) {
+	if g.log == nil {
+		return reading{}, nil
+	}
+	return detail(ctx, g.readings, "log "+name, func(ctx context.Context) (reading, error) {
+		return g.log.read(ctx, runlog.Query{Slot: name, Limit: maxOfJob}, logTime), nil
+	})
+}
+
+// histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
+// zero. The histories and the log are two readings, because the histories are the same for all
+// times.
+func (g *group) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
+	names := make([]string, len(jobs))
+	for i, job := range jobs {
+		names[i] = job.Name
+	}
+	held, err := detail(ctx, g.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]history.Entry, error) {
+		return g.client.Histories(ctx, jobs)
+	})
+	if err != nil {
+		return past{}, err
+	}
+	p.of = make([][]history.Entry, len(jobs))
+	copy(p.of, held)
+	if g.log == nil {
+		return p, nil
+	}
+	log, err := detail(ctx, g.readings, "span "+span.String()+to.String(), func(ctx context.Context) (spanLog, error) {
+		q := runlog.Query{Since: to.Add(-span), Until: to.Add(span), Limit: maxOfSpan} // later ones may have begun in the span
+		if to.IsZero() {
+			q.Since, q.Until = g.now().Add(-span), time.Time{}
+		}
+		return spanLogOf(g.log.read(ctx, q, logTime)), nil
+	})
+	p.add(jobs, log, to.IsZero())
+	return p, err
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/invalid"
+)
+
+// MinToken is how long a token is at least, in bytes.
+const MinToken = 16
+
+// Action is what somebody asks for.
+type Action struct {
+	// Verb is "trigger", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an instance.
+	Verb string
+	// Of is the name of the job or shard, or the ID of the instance.
+	Of string
+}
+
+// order is an action, and who asks for it.
+type order struct {
+	Action
+
+	from       string // the address
+	by, reason string
+	form       url.Values
+}
+
+var (
+	errToken     = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
+	errElsewhere = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
+	errForbidden = errors.New("not allowed")
+	errNobody    = errors.New("say who you are, and why: both are in the log of each action")
+)
+
+// rights decide who may act: who asks from where, with the token or as Options.Authorize says.
+type rights struct {
+	allowed, fromHere bool
+	token             string
+	authorize         func(*http.Request, Action) (by string, err error) // nil: by the token
+}
+
+// formTime is how long the form of an action may take to come.
+const formTime = 10 * time.Second
+
+// read completes an order with who asks for it and why, and checks whether they may. Who may not is
+// not read to the end.
+func (a *rights) read(w http.ResponseWriter, r *http.Request, o *order) (err error) {
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	byToken := a.authorize == nil
+	switch {
+	case !a.mayAct(r):
+		return errElsewhere
+	case !byToken:
+		if o.by, err = a.authorize(r, o.Action); err != nil {
+			return fmt.Errorf("%w: %w", errForbidden, err)
+		}
+	case bearer && !a.isToken(token):
+		return errToken
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(formTime))
+	//nolint:gosec // ServeHTTP bounds the body
+	if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		return errToken
+	}
+	_ = conn.SetReadDeadline(time.Time{}) // else it ends the action
+	if byToken && !bearer && !a.isToken(r.PostFormValue("token")) {
+		return errToken
+	}
+	o.form = r.PostForm
+	if byToken {
+		o.by = o.form.Get("by")
+	}
+	if o.by, o.reason = strings.TrimSpace(o.by), strings.TrimSpace(o.form.Get("reason")); o.by == "" || o.reason == "" {
+		return &invalid.FieldError{Field: "By", Err: errNobody}
+	}
+	return nil
+}
+
+func (a *rights) isToken(text string) bool {
+	given, want := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(a.token))
+	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
+}
+
+// mayAct reports whether actions are taken from where a request comes from.
+func (a *rights) mayAct(r *http.Request) bool {
+	return a.allowed && (!a.fromHere || isHere(r))
+}
+
+// offered are the actions that a page has buttons for.
+type offered struct {
+	Path string          // what the paths of the actions begin with
+	May  map[string]bool // by verb
+	Ask  bool            // for the token, and a name
+}
+
+// offers are the actions, of some, that the viewer of a page may ask for. It is nil without any.
+func (a *rights) offers(r *http.Request, kind, name string, verbs ...string) *offered {
+	o := &offered{Path: "api/v1/" + kind + "/" + url.PathEscape(name) + "/", May: make(map[string]bool), Ask: a.authorize == nil}
+	for _, verb := range verbs {
+		if !a.mayAct(r) {
+			return nil
+		}
+		if !o.Ask {
+			if _, err := a.authorize(r, Action{Verb: verb, Of: name}); err != nil {
+				continue
+			}
+		}
+		o.May[verb] = true
+	}
+	if len(o.May) == 0 {
+		return nil
+	}
+	return o
+}
+
+// isHere reports whether a request comes from the machine that serves it: by the loopback
+// interface, or from the address that it went to.
+func isHere(r *http.Request) bool {
+	from := remote(r)
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return from.IsLoopback() || ok && from == local.AddrPort().Addr().Unmap()
+}
