@@ -91,7 +91,7 @@ type refusals struct {
 	logged time.Time
 }
 
-// count returns how many there were since the last line; 0 if that was a moment ago.
+// count returns how many there were since the last line, or 0 if that was a moment ago.
 func (f *refusals) count(now time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (a *actions) resume(ctx context.Context, o order) (api.Document, error) {
 	return a.paused(ctx, o, result, err)
 }
 
-// paused is what swctl pause and swctl resume print.
+// paused is the document that swctl pause and swctl resume print, too.
 func (a *actions) paused(ctx context.Context, o order, result admin.PauseResult, err error) (api.Document, error) {
 	if err != nil {
 		return api.Document{}, err

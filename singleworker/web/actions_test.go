@@ -93,7 +93,7 @@ func TestActions(t *testing.T) {
 	})
 }
 
-// What lacks the token, a name, a reason or the name typed once more, or comes from another page,
+// A form without the token, a name, a reason or the name typed once more, or from another page,
 // changes nothing.
 func TestRefusedActions(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestRefusedActions(t *testing.T) {
 	})
 }
 
-// Without leave, there are no actions; and a token that can be guessed is refused.
+// Without leave, there are no actions. A token that can be guessed is refused.
 func TestActionsAreOffByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ const (
 )
 
 // zipped compresses an answer if that is worth it and the browser takes it: the timeline of a month
-// of runs has half a megabyte. Pages have no secrets beside what requests put into them, so their
+// of runs has half a megabyte. Pages have no secrets beside the text of requests, so their
 // lengths tell none.
 func zipped(r *http.Request, a answer) answer {
 	if a.coding = plainly; len(a.text) >= worthZip && takesZip(r) {

@@ -78,7 +78,7 @@ func TestGivenUpReadingsEnd(t *testing.T) {
 	})
 }
 
-// One address that asks for ever new things gets few of them; another one does not notice.
+// One address that asks for ever new things gets few of them. Another one does not notice.
 func TestEverNewReadings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,9 +103,9 @@ func TestEverNewReadings(t *testing.T) {
 		if w := s.do(http.MethodGet, "/api/v1/jobs/nightly/why", from("203.0.113.7:1")); w.Code != http.StatusOK {
 			t.Errorf("somebody else: %d", w.Code)
 		}
-		asking.Wait() // else what waits for its budget is counted below
+		asking.Wait() // else readings that wait for their budget are counted below
 		before := f.count("Past")
-		for range 10 { // what does not exist is kept, too
+		for range 10 { // that a job does not exist is kept, too
 			if w := s.do(http.MethodGet, "/api/v1/jobs/nope/why", from("203.0.113.7:1")); w.Code != http.StatusNotFound {
 				t.Errorf("no such job: %d", w.Code)
 			}
@@ -236,7 +236,7 @@ func TestLogIsNotFlooded(t *testing.T) {
 	})
 }
 
-// A page of another site gets nothing; a link in a mail opens.
+// A page of another site gets nothing. A link in a mail opens.
 func TestOtherSites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

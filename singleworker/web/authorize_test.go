@@ -47,8 +47,8 @@ func (s site) as(user, method, path string, form url.Values, header http.Header)
 	})
 }
 
-// Authorize says who acts, whatever a form says, and who may do what. It replaces the token, and
-// nothing else of what refuses an action.
+// Authorize says who acts, whatever a form says, and who may do which action. It replaces the
+// token, and no other check of an action.
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

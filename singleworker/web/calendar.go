@@ -13,7 +13,7 @@ import (
 
 const (
 	hours = 7 * 24
-	// exactTicks of an hour are counted; if it has more, its minutes are.
+	// exactTicks of an hour are counted. If it has more, its minutes are.
 	exactTicks = 60
 	// maxSteps bounds the work for groups of thousands of different schedules.
 	maxSteps = 400_000
@@ -77,7 +77,7 @@ func (w *week) add(schedule *cronexpr.Schedule, weight float64) (steps int) {
 
 // dense counts the ticks from the first one to the end of its hour, if all minutes that have ticks
 // have as many as the first such minute. So it is with cron, where the seconds do not depend on the
-// minute; with others it is nearly so.
+// minute. With others it is nearly so.
 func dense(schedule *cronexpr.Schedule, first, end time.Time) (n, steps int) {
 	perMinute, minutes := 0, 0
 	minute := first.Truncate(time.Minute).Add(time.Minute)

@@ -25,7 +25,7 @@ type bar struct {
 	X, Y, W, H int
 	State      history.State
 	Text       string
-	Cross      string // a path; "" if the run went well
+	Cross      string // a path, or "" if the run went well
 }
 
 const (

@@ -29,7 +29,7 @@ type Reader interface {
 	Clock() (now time.Time, ahead time.Duration, own bool)
 }
 
-// Changer is what actions need. Without Options.AllowActions it is not called.
+// Changer has the methods that actions need. Without Options.AllowActions it is not called.
 type Changer interface {
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)

@@ -1,17 +1,17 @@
-// Package web shows a group to its operators in a browser, and to programs over HTTP: what needs
-// attention, jobs, runs over time, who owns what, instances, and how many ticks are to come. swctl
-// ui serves it; an application can mount it in its own admin server:
+// Package web shows a group to its operators in a browser, and to programs over HTTP: problems that
+// need attention, jobs, runs over time, who owns what, instances, and how many ticks are to come.
+// swctl ui serves it, and an application can mount it in its own admin server:
 //
 //	pages, err := web.Handler(client, web.Options{Title: "billing", Hosts: []string{"jobs.example.org"}})
 //	...
 //	mux.Handle("/admin/jobs/", http.StripPrefix("/admin/jobs", pages))
 //
-// The server that mounts it must have timeouts, as those of swctl ui: ReadHeaderTimeout (5 s),
+// The server that mounts it must have timeouts, as swctl ui has: ReadHeaderTimeout (5 s),
 // ReadTimeout (15 s), WriteTimeout (45 s) and IdleTimeout (2 min), because slow clients hold
 // connections, though no turns. Streams of events set their own.
 //
 // Everyone who reaches the handler sees all that package admin tells: schedules, arguments, errors,
-// hosts. The handler does not ask who they are; the server that mounts it must.
+// hosts. The handler does not ask who they are. The server that mounts it must.
 //
 // GET requests below api/v1/ are answered with the JSON documents of package admin/api:
 //
@@ -39,7 +39,7 @@
 //	api/v1/instances/ID/drain     InstanceOrderResult
 //	api/v1/instances/ID/enable    InstanceOrderResult
 //
-// Browsers send them from these pages only. by and reason are in the log; trigger, pause and drain
+// Browsers send them from these pages only. by and reason are in the log. trigger, pause and drain
 // are recorded with them and with the address that they came from.
 //
 // The stream is of server-sent events, whose ids are the cursors of admin.Watch: a client that

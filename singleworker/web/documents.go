@@ -30,7 +30,7 @@ type documents struct {
 	logger *slog.Logger
 }
 
-// document is an answer with what a function returns.
+// document is an answer with the document that a function returns.
 func (d documents) document(look func(*http.Request) ([]byte, error)) func(*http.Request) answer {
 	return func(r *http.Request) answer {
 		text, err := look(r)
@@ -98,7 +98,7 @@ func (d documents) instance(r *http.Request) ([]byte, error) {
 	return encoded(api.Instance(of), err)
 }
 
-// logDocument is what swctl history NAME --store prints.
+// log is the document that swctl history NAME --store prints, too.
 func (d documents) log(r *http.Request) ([]byte, error) {
 	n, err := countOf(r, defaultLogged, maxLogged)
 	if err != nil {
@@ -113,7 +113,7 @@ func (d documents) log(r *http.Request) ([]byte, error) {
 	return encoded(api.List("RunLog", entries), err)
 }
 
-// summaryDocument is what swctl history NAME --summary --store prints.
+// summary is the document that swctl history NAME --summary --store prints, too.
 func (d documents) summary(r *http.Request) ([]byte, error) {
 	q, err := logQuery(r)
 	if err != nil {

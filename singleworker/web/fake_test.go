@@ -256,7 +256,7 @@ func serve(t *testing.T, client Client, opts Options) site {
 	return site{t, pages}
 }
 
-// do sends a request; change may change it.
+// do sends a request. change may change it.
 func (s site) do(method, path string, change func(*http.Request)) *httptest.ResponseRecorder {
 	s.Helper()
 	r := httptest.NewRequestWithContext(s.Context(), method, "http://localhost/", nil)

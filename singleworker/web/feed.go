@@ -48,7 +48,7 @@ type feed struct {
 	base    int64 // everything up to here was before the ring
 	began   bool  // base is known
 	end     context.CancelFunc
-	idle    *time.Timer // ends it; nil while somebody looks
+	idle    *time.Timer // ends it, and is nil while somebody looks
 }
 
 // event is one that was sent.
@@ -68,8 +68,8 @@ type viewer struct {
 
 var errCrowded = fmt.Errorf("%w: too many viewers follow the events already", admin.ErrUnavailable)
 
-// join adds a viewer. It has to be sent the frames first: what happened since the cursor that it
-// has, or that this is not known.
+// join adds a viewer. It has to be sent the frames first: the events since its cursor, or a frame
+// that says that they are not known.
 func (f *feeds) join(ctx context.Context, from netip.Prefix, since int64) (v *viewer, first [][]byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,9 +124,9 @@ func (f *feeds) hasRoom(from netip.Prefix) bool {
 	return true
 }
 
-// start begins to watch: from where the last watch ended, if that knows what the first viewer has
-// missed, else from now. What a viewer says never is where a watch begins. It ends linger after the
-// last viewer has left.
+// start begins to watch: from the end of the last watch, if that has the events that the first
+// viewer has missed, else from now. No watch begins at a cursor because a viewer says so. It ends
+// linger after the last viewer has left.
 func (f *feeds) start(ctx context.Context, since int64) *feed {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	now := &feed{viewers: make(map[*viewer]struct{}), end: cancel}
@@ -152,7 +152,7 @@ func (f *feeds) start(ctx context.Context, since int64) *feed {
 
 // publish sends an event to all viewers. It never waits for one.
 func (f *feeds) publish(now *feed, ev admin.Event) {
-	if ev.Status != nil { // that of each of a thousand shards would be kept, and sent to everybody
+	if ev.Status != nil { // the status of each of a thousand shards would be kept, and sent to everybody
 		whole := *ev.Status
 		whole.Slots = nil
 		ev.Status = &whole
@@ -173,7 +173,7 @@ func (f *feeds) publish(now *feed, ev admin.Event) {
 		}
 		select {
 		case v.queue <- own:
-		default: // it comes back with the cursor of what it has
+		default: // it comes back with its cursor
 			f.drop(v)
 		}
 	}
@@ -194,7 +194,7 @@ func (now *feed) keep(ev event) {
 	now.ring = append(now.ring, ev)
 }
 
-// after returns the frames of what happened after a cursor; known is false if the ring does not
+// after returns the frames of the events after a cursor. known is false if the ring does not
 // reach back to it, or has not come that far. Events that were reported together have the cursor
 // before them, but for the last one.
 func (now *feed) after(since int64) (frames [][]byte, known bool) {

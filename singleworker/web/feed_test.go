@@ -128,7 +128,7 @@ func followFrom(t *testing.T, handler http.Handler, last, address string) *strea
 	return s
 }
 
-// next is the next frame, as "id event"; "end" when the stream has ended.
+// next is the next frame, as "id event", or "end" when the stream has ended.
 func (s *stream) next() string {
 	var id, kind, data string
 	silent := 0
@@ -292,7 +292,7 @@ func TestStreamLimits(t *testing.T) {
 	})
 }
 
-// No cursor that a viewer makes up is where the watch begins, or what others are told.
+// No cursor that a viewer makes up is where the watch begins, nor are others told it.
 func TestNoViewerMovesTheCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
-// group is read for all viewers.
+// group reads the group for all viewers: each thing at most once in a period.
 type group struct {
 	client   Reader
 	readings *readings
@@ -67,7 +67,7 @@ func (g *group) job(ctx context.Context, name string) (jobDetail, error) {
 	})
 }
 
-// past is the history of a job, and what explains its ticks: all times that viewers ask for are
+// past is the history of a job, which also explains its ticks: all times that viewers ask for are
 // answered from one reading.
 func (g *group) past(ctx context.Context, name string) (admin.Past, error) {
 	return detail(ctx, g.readings, "past "+name, func(ctx context.Context) (admin.Past, error) { return g.client.Past(ctx, name) })

@@ -50,7 +50,7 @@ const stateHole = "hole"
 type reading struct {
 	entries []runlog.Entry
 	whole   bool  // the log has nothing else that was asked for
-	err     error // what ended it before that; nil if it was the limit
+	err     error // ended it before that, and is nil if it was the limit
 }
 
 // runLog is one group's log in a History. A few readings of it are under way at once.
@@ -119,7 +119,7 @@ func sizeOfEntry(r history.Run) int {
 	return size + len(r.Error)
 }
 
-// past is what some jobs have done in a span of time.
+// past is the history of some jobs in a span of time.
 type past struct {
 	of      [][]history.Entry // for each job, newest first
 	problem string            // why the run log is not in it, or not all of it
@@ -167,9 +167,9 @@ func (r reading) problem() string {
 	return ""
 }
 
-// merged is what ZooKeeper and the run log have of a job, newest first. What both have is as
-// ZooKeeper has it. If they have nothing in common although the log was read from its end on, the
-// time between them is a hole.
+// merged are the entries of a job in ZooKeeper and in the run log, newest first. An entry that both
+// have is as ZooKeeper has it. If they have nothing in common although the log was read from its
+// end on, the time between them is a hole.
 func merged(of admin.JobStatus, held []history.Entry, logged []runlog.Entry, latest bool) []runlog.Entry {
 	all := make([]runlog.Entry, 0, len(held)+len(logged))
 	has := make(map[string]int)              // where in all
@@ -210,7 +210,7 @@ func merged(of admin.JobStatus, held []history.Entry, logged []runlog.Entry, lat
 	return all
 }
 
-// unlogged is the hole between the newest entry of the log and what ZooKeeper has.
+// unlogged is the hole between the newest entry of the log and the oldest one in ZooKeeper.
 func unlogged(last runlog.Entry, next time.Time) runlog.Entry {
 	run := history.Run{State: stateHole, Tick: last.To, Error: "nobody has read the history since then, and it may have forgotten some: is swctl runlog running?"}
 	return runlog.Entry{Slot: last.Slot, Job: last.Job, Kind: runlog.Hole, At: next, Entry: history.Entry{Run: run, To: next, Count: 1}}
@@ -248,7 +248,7 @@ func identity(e runlog.Entry) string {
 	return fmt.Sprintf("%s %s %d %s", e.Slot, e.Kind, e.Tick.UnixMilli(), e.Manual)
 }
 
-// newerFirst sorts as admin.History does: what runs comes first.
+// newerFirst sorts as admin.History does: runs in progress come first.
 func newerFirst(a, b runlog.Entry) int {
 	switch aRuns, bRuns := a.State == history.StateRunning, b.State == history.StateRunning; {
 	case aRuns && !bRuns:
@@ -291,7 +291,7 @@ func slotOf(of admin.JobStatus, e history.Entry) string {
 	return ""
 }
 
-// endOf is when a run ended, or now if it is in progress; zero if that is not known.
+// endOf is when a run ended, or now if it is in progress. It is zero if that is not known.
 func endOf(r history.Run, now time.Time) time.Time {
 	if r.Ended.IsZero() && r.State == history.StateRunning {
 		return now

@@ -69,7 +69,7 @@ func loggedRun(seq int64, slot string, state history.State, minutes, seconds int
 	}}
 }
 
-// nightlyLog has what ZooKeeper has of the job nightly, too, but for its newest entry.
+// nightlyLog has the entries that ZooKeeper has of the job nightly, too, but for the newest one.
 func nightlyLog(f *fake) *fakeLog {
 	const day = 24 * 60
 	held := f.entries["nightly"]
@@ -123,8 +123,8 @@ func TestJobPageHasTheRunLog(t *testing.T) {
 	})
 }
 
-// Without the store, pages have what ZooKeeper holds, and say why that is all. A slow store is not
-// read by each viewer.
+// Without the store, pages have the entries that ZooKeeper holds, and say why that is all. A slow
+// store is not read by each viewer.
 func TestRunLogIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

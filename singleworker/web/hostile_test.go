@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/history"
 )
 
-// evil is what somebody may have written to the tree.
+// evil is text that somebody may have written to the tree.
 const evil = `</script></pre></title>"'><script>alert(1)</script><img src=x onerror=alert(2)> javascript:alert(3) ` +
 	"\x1b[31m\u009b1m \u202egnisrever\u2066 \x00\a{{.}} ${x} `x`"
 

@@ -98,7 +98,7 @@ type jobBody struct {
 	Job        admin.JobStatus
 	Pairs      []pair
 	OwnerSince stamp
-	Words      string // what the schedule means
+	Words      string // the meaning of the schedule
 	Ticks      []tickRow
 	OneZone    bool
 	Entries    []entryRow
@@ -159,7 +159,7 @@ const (
 	wholeErrors = 16 << 10
 )
 
-// past shows what ZooKeeper and the run log have of the job, and returns all of it.
+// past shows the entries of the job in ZooKeeper and in the run log, and returns all of them.
 func (b *jobBody) past(held []history.Entry, log reading, now time.Time) []runlog.Entry {
 	all := merged(b.Job, held, log.entries, true)
 	b.More = max(0, len(all)-maxEntries)

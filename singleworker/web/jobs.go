@@ -18,7 +18,7 @@ import (
 // perPage is how many rows a page has: a page of jobs with long names stays below 150 KB.
 const perPage = 200
 
-// attention is the first one: what is wrong.
+// attention is the first page: the problems.
 func (p *pages) attention(_ *http.Request, s *snapshot) (view, error) {
 	now := p.group.now()
 	all := attention(s, now)
@@ -117,7 +117,7 @@ func (f filter) matches(job admin.JobStatus) bool {
 // sheet is one page of a long list.
 type sheet struct {
 	From, To, Of   int
-	Prev, Next     string // links; "" on the first and the last page
+	Prev, Next     string // links, "" on the first and the last page
 	Filter         filter
 	States         []string
 	first, through int

@@ -10,7 +10,7 @@ import (
 // snapshot is the group as it was read at once, for all viewers.
 type snapshot struct {
 	at        time.Time
-	clock     string            // what is wrong with that of this machine, or ""
+	clock     string            // the fault of the clock of this machine, or ""
 	jobs      []admin.JobStatus // sorted by name
 	instances []admin.Instance  // sorted by ID
 	orders    []admin.Order     // for instances and hosts that do not run

@@ -20,13 +20,13 @@ var files embed.FS
 // view is one page. Its templates see it as dot.
 type view struct {
 	Template string // its main part
-	Title    string // of the page, without that of the group
+	Title    string // of the page, without the name of the group
 	Now      time.Time
 	Summary  *summary // nil if the group could not be read
 	Body     any
 
 	Group  string
-	Up     string            // what leads from this page to the first one; "" if that is beside it
+	Up     string            // leads from this page to the first one, and is "" if that is beside it
 	Assets map[string]string // by name, with a version
 	status int               // of the answer; 0: 200
 }

@@ -14,7 +14,7 @@ import (
 // farthest is how far from now a time of a request may be: beyond, it stands for that.
 const farthest = 100 * 365 * 24 * time.Hour
 
-// timeOf is a time in the query of a request; zero if the field is missing.
+// timeOf is a time in the query of a request, or zero if the field is missing.
 func timeOf(r *http.Request, field string) (time.Time, error) {
 	text := r.FormValue(field)
 	if text == "" {
@@ -43,7 +43,7 @@ func countOf(r *http.Request, standard string, most int) (int, error) {
 	return n, nil
 }
 
-// sinceOf is the cursor that a viewer has; 0 if it has none.
+// sinceOf is the cursor that a viewer has, or 0 if it has none.
 func sinceOf(r *http.Request) (int64, error) {
 	text := r.Header.Get("Last-Event-ID")
 	if text == "" {

@@ -20,8 +20,8 @@ type readings struct {
 	uses    int // counts joins
 }
 
-// flight is one reading. Its outcome is set before done is closed. What follows done is guarded by
-// readings.mu.
+// flight is one reading. Its outcome is set before done is closed. The fields after done are
+// guarded by readings.mu.
 type flight struct {
 	value any
 	err   error
@@ -29,7 +29,7 @@ type flight struct {
 
 	expires time.Time          // zero while it is under way
 	waiting int                // viewers
-	cancel  context.CancelFunc // ends it; nil if it is for all
+	cancel  context.CancelFunc // ends it, and is nil if it is for all
 	bytes   int                // of its outcome
 	used    int                // the latest join
 }
@@ -39,7 +39,7 @@ const (
 	readTimeout = 20 * time.Second
 	// restFactor: after a reading, the servers have rest for that many times as long as it took.
 	restFactor = 10
-	// maxRest is how long an error is kept at most: what failed slowly is soon tried again.
+	// maxRest is how long an error is kept at most: a reading that failed slowly is soon tried again.
 	maxRest = 10 * time.Second
 	// maxReadings are viewers' own readings that are under way.
 	maxReadings = 8
@@ -51,7 +51,7 @@ func newReadings(period time.Duration) *readings {
 	return &readings{period: period, turns: make(chan struct{}, maxReadings), flights: make(map[string]*flight)}
 }
 
-// shared returns what read returns, or has returned a moment ago. The reading continues when those
+// shared returns the outcome of read, of now or of a moment ago. The reading continues when those
 // who wait for it have gone: it serves the next ones.
 func shared[T any](ctx context.Context, r *readings, key string, read func(context.Context) (T, error)) (T, error) {
 	return outcome[T](r.get(ctx, key, false, func(ctx context.Context) (any, error) { return read(ctx) }))
@@ -67,7 +67,7 @@ func outcome[T any](value any, err error) (T, error) {
 		var none T
 		return none, err
 	}
-	return value.(T), nil //nolint:forcetypeassert // keys begin with what they are of
+	return value.(T), nil //nolint:forcetypeassert // keys begin with the kind of their outcome
 }
 
 func (r *readings) get(ctx context.Context, key string, own bool, read func(context.Context) (any, error)) (any, error) {

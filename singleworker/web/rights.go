@@ -17,7 +17,7 @@ import (
 // MinToken is how long a token is at least, in bytes.
 const MinToken = 16
 
-// Action is what somebody asks for.
+// Action is something that somebody asks for.
 type Action struct {
 	// Verb is "trigger", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an instance.
 	Verb string
@@ -98,7 +98,7 @@ func (a *rights) mayAct(r *http.Request) bool {
 
 // offered are the actions that a page has buttons for.
 type offered struct {
-	Path string          // what the paths of the actions begin with
+	Path string          // the beginning of the paths of the actions
 	May  map[string]bool // by verb
 	Ask  bool            // for the token, and a name
 }

@@ -151,7 +151,7 @@ func (b *timeBody) marks(layout string) {
 	}
 }
 
-// drawing collects the shapes of a row by class. What would be drawn twice is drawn once.
+// drawing collects the shapes of a row by class. A shape that would be drawn twice is drawn once.
 type drawing struct {
 	window
 
@@ -249,7 +249,8 @@ func (d *drawing) shape(state history.State, x, w int) {
 	}
 }
 
-// painted are the classes in the order in which they are painted: failures are over what went well.
+// painted are the classes in the order in which they are painted: failures are over runs that went
+// well.
 var painted = []string{"unknown", "planned", "skipped", "missed", "ok", "running", "unsure", "failed", "cross", "moved"}
 
 // row is the drawing.
@@ -268,8 +269,8 @@ func (d *drawing) row(name, link, state string) timeRow {
 	return row
 }
 
-// jobTimes draws a job: its runs, where it moved from one instance to another, what is not known,
-// and what is planned.
+// jobTimes draws a job: its runs, its moves from one instance to another, the time without records,
+// and the ticks to come.
 func jobTimes(w window, job admin.JobStatus, entries []history.Entry) timeRow {
 	d := newDrawing(w)
 	oldest := w.now
@@ -315,7 +316,7 @@ func (d *drawing) planned(schedule *cronexpr.Schedule) {
 	}
 }
 
-// instanceTimes draws what ran on each instance, also on those that are gone.
+// instanceTimes draws the runs on each instance, also on those that are gone.
 func instanceTimes(w window, instances []admin.Instance, jobs []admin.JobStatus, all [][]history.Entry) (rows []timeRow) {
 	drawings := make(map[string]*drawing)
 	states := make(map[string]string)

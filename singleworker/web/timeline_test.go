@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Each state has its own shape, where it belongs; so have moves, plans, and time without a record.
+// Each state has its own shape, where it belongs. So have moves, plans, and time without a record.
 func TestTimelineOfAJob(t *testing.T) {
 	t.Parallel()
 	w := window{Begin: noon.Add(-90 * time.Minute), End: noon.Add(10 * time.Minute), now: noon}
@@ -60,7 +60,7 @@ func TestTimelineOfAJob(t *testing.T) {
 	}
 }
 
-// Runs that touch are one bar; those that do not touch are not.
+// Runs that touch are one bar. Those that do not touch are not.
 func TestTimelineBars(t *testing.T) {
 	t.Parallel()
 	d := newDrawing(window{})

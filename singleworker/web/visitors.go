@@ -148,7 +148,7 @@ func fromElsewhere(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead || !whole
 }
 
-// client is the address that a request comes from. A proxy that the options name says it; nobody
+// client is the address that a request comes from. A proxy that the options name says it. Nobody
 // else is believed.
 func (v *visitors) client(r *http.Request) netip.Addr {
 	from := remote(r)
@@ -174,7 +174,7 @@ func (v *visitors) named(r *http.Request) string {
 	return clip(r.RemoteAddr)
 }
 
-// remote is the address of the connection; invalid if it has none.
+// remote is the address of the connection, invalid if it has none.
 func remote(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -23,15 +23,15 @@ type Options struct {
 	// name, for servers that check it themselves.
 	Hosts []string
 	// Proxies are those whose header X-Forwarded-For is believed: limits count by the address that it
-	// names, which actions are recorded with. What comes from another address counts as that one, also
-	// if it is a proxy for many. Default: none.
+	// names, which actions are recorded with. A request from another address counts as from that one,
+	// also if it is a proxy for many. Default: none.
 	Proxies []netip.Prefix
-	// Period is for how long what was read is shown to all viewers. Default 2 s, at least 100 ms.
+	// Period is for how long a reading is shown to all viewers. Default 2 s, at least 100 ms.
 	Period time.Duration
 	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has
-	// forgotten, and what all of them say of a job: percentiles, and how often it has failed in a row.
-	// Default: what ZooKeeper holds, the last 20 entries of each job. It is shown, too, while the
-	// store is down. The handler does not close it.
+	// forgotten, and figures of all runs of a job: percentiles, and how often it has failed in a row.
+	// Default: the entries that ZooKeeper holds, the last 20 of each job. They are shown, too, while
+	// the store is down. The handler does not close it.
 	History History
 	// Group names the log in the History: the server type. Required with a History.
 	Group string
@@ -40,8 +40,9 @@ type Options struct {
 	// Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
 	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows
-	// others no forms for them: so a token crosses no network in clear text. What a proxy on this
-	// machine passes on does come from it. Default: actions from anywhere, for servers that speak TLS.
+	// others no forms for them: so a token crosses no network in clear text. A request that a proxy on
+	// this machine passes on does come from it. Default: actions from anywhere, for servers that speak
+	// TLS.
 	ActionsFromHere bool
 	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant
 	// time. Who has it may do everything, and says who they are. Either it or Authorize is required
@@ -54,7 +55,7 @@ type Options struct {
 	// many goroutines. Actions of other sites are refused before. Default: the Token decides.
 	Authorize func(r *http.Request, a Action) (by string, err error)
 	// Logger gets failed requests, and each action, done or refused. Of those by people who may not
-	// act it gets a line in ten seconds at most. Default: none; then nothing says who canceled,
+	// act it gets a line in ten seconds at most. Default: none. Then nothing says who canceled,
 	// resumed or enabled what.
 	Logger *slog.Logger
 }
@@ -64,7 +65,7 @@ const (
 	minPeriod     = 100 * time.Millisecond
 )
 
-// handler routes requests to what answers them.
+// handler routes requests to the types that answer them.
 type handler struct {
 	visitors  *visitors
 	pages     *pages
@@ -74,7 +75,7 @@ type handler struct {
 }
 
 // Handler makes a handler that shows the group of a client. It is mounted with http.StripPrefix,
-// under a path that ends with a slash, or at the root of a server. What it starts ends half a
+// under a path that ends with a slash, or at the root of a server. Its goroutines end half a
 // minute after its last request. Safe for concurrent use. Errors: a *invalid.FieldError for the
 // options.
 func Handler(client Client, opts Options) (http.Handler, error) {

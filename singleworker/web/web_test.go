@@ -278,7 +278,7 @@ func TestErrors(t *testing.T) {
 
 var errPanic = errors.New("the worst")
 
-// However many look, the group is read once in a period; and not while nobody looks.
+// However many look, the group is read once in a period, and not while nobody looks.
 func TestReadingsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestReadingsAreShared(t *testing.T) {
 	})
 }
 
-// After a reading that took long, the servers have rest; those who wait may go, and the reading
+// After a reading that took long, the servers have rest. Those who wait may go, and the reading
 // serves the others.
 func TestSlowReadings(t *testing.T) {
 	t.Parallel()
