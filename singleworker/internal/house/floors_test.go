@@ -13,7 +13,8 @@ import (
 
 // floorsOf are the files of packages from the bottom up: each may mention what is declared on its
 // own floor and below. So in package lease the values that decide are read, and tested, without the
-// machine that carries their decisions out, and in package web everything below the routes.
+// machine that carries their decisions out, in package runner the parts without the runner, and in
+// package web everything below the routes.
 var floorsOf = map[string][][]string{"internal/lease": {
 	{"config.go", "event.go", "past.go"},
 	{"peers.go", "skip.go"},
@@ -21,6 +22,13 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"tally.go"},
 	{"assign.go", "balance.go"},
 	{"claim.go", "look.go", "machine.go", "own.go", "owned.go", "plan.go", "relieve.go", "round.go"},
+}, "internal/runner": {
+	{"config.go"},
+	{"commit.go"},
+	{"alarm.go"},
+	{"line.go"},
+	{"before.go", "hung.go", "runs.go"},
+	{"decide.go", "runner.go"},
 }, "web": {
 	{"answer.go", "client.go", "query.go", "text.go"},
 	{"history.go", "rights.go", "visitors.go"},

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,27 +42,10 @@ type timer struct {
 	comes time.Time // when the tick comes, on the monotonic clock; the timer fires early
 }
 
-var _ gocron.Cron = (*alarm)(nil)
-
 // newAlarm returns an alarm for the ticks that are to come. A job may have claimed some of them
 // already.
 func newAlarm(s *cronexpr.Schedule, clock wall.Clock) *alarm {
 	return &alarm{schedule: s, wall: clock, after: clock.Now()}
-}
-
-// add has the alarm go off for a job, too.
-func (a *alarm) add(j *job) {
-	j.alarm, j.place = a, len(a.jobs)
-	a.jobs = append(a.jobs, j)
-}
-
-// remove has the alarm go off without a job.
-func (a *alarm) remove(j *job) {
-	last := len(a.jobs) - 1
-	moved := a.jobs[last]
-	a.jobs[j.place], moved.place = moved, j.place
-	a.jobs[last] = nil // for the garbage collector
-	a.jobs, j.alarm = a.jobs[:last], nil
 }
 
 // IsValid satisfies gocron; the schedule is parsed and valid.
@@ -130,4 +115,116 @@ func (a *alarm) due(now time.Time) (tick time.Time, in time.Duration, ok bool) {
 	due := a.set[n-1]
 	a.set = slices.Delete(a.set, 0, n)
 	return due.tick, max(left(due), 0), true
+}
+
+// job is an owned job with its latest known record, its alarm and its timer.
+type job struct {
+	Job
+	alarm      *alarm
+	place      int       // in alarm.jobs
+	lastDue    int64     // the last tick that has come, in ns
+	committing bool      // a decision is being written
+	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
+	inLine     bool      // it stands in the line
+	evicted    bool      // the run in progress was canceled for the slot to move
+	heldUntil  time.Time // no run begins before, for the slot to move
+	wake       *time.Timer
+}
+
+// owned are the owned jobs by name.
+type owned map[string]*job
+
+// remember updates a job's latest known record.
+func (o owned) remember(name string, record *ticks.Record) {
+	if j := o[name]; j != nil {
+		j.Record = record
+	}
+}
+
+// forget drops a completed or canceled request.
+func (j *job) forget(request string) {
+	j.Requests = slices.DeleteFunc(slices.Clone(j.Requests), func(r ticks.Request) bool { return r.ID == request })
+}
+
+// alarms tell which jobs have a tick now. There is one of gocron's for each schedule, and one timer
+// for each moment. The loop owns them.
+type alarms struct {
+	*common
+	scheduler gocron.Scheduler
+	set       map[*cronexpr.Schedule]*alarm
+	coming    map[int64][]*alarm                    // that have gone off, by the tick that is about to come, in ns
+	come      func(tick time.Time, together []*job) // is called when a tick comes
+}
+
+// add has a job called at each tick of its schedule. Equal schedules share an alarm.
+func (as *alarms) add(j *job) error {
+	a := as.set[j.Schedule]
+	if a == nil {
+		a = newAlarm(j.Schedule, as.cfg.Wall)
+		// The text is empty because alarm, not gocron, computes the ticks.
+		scheduled, err := as.scheduler.NewJob(
+			gocron.CronJob("", true),
+			gocron.NewTask(func() { as.box.Post(func() { as.due(a) }) }),
+			gocron.WithCronImplementation(a), gocron.WithName(j.Schedule.String()))
+		if err != nil {
+			return fmt.Errorf("gocron: %w", err)
+		}
+		a.id, as.set[j.Schedule] = scheduled.ID(), a
+	}
+	j.alarm, j.place = a, len(a.jobs)
+	a.jobs = append(a.jobs, j)
+	return nil
+}
+
+// remove calls a job no longer. It removes the job's alarm, too, if no other job has that.
+func (as *alarms) remove(j *job) {
+	a := j.alarm
+	last := len(a.jobs) - 1
+	moved := a.jobs[last]
+	a.jobs[j.place], moved.place = moved, j.place
+	a.jobs[last] = nil // for the garbage collector
+	if a.jobs, j.alarm = a.jobs[:last], nil; last > 0 {
+		return
+	}
+	delete(as.set, a.schedule)
+	if err := as.scheduler.RemoveJob(a.id); err != nil {
+		as.cfg.Logger.Debug("alarm not removed", "schedule", a.schedule, "err", err)
+	}
+}
+
+// due is called when gocron's timer for an alarm fires.
+func (as *alarms) due(a *alarm) {
+	for tick, in, ok := a.due(time.Now()); ok; tick, in, ok = a.due(time.Now()) {
+		as.expect(a, tick, in)
+	}
+}
+
+// expect calls the jobs of an alarm when a tick comes, together with all that have one at the same
+// time: one timer and one turn of the loop serve thousands. Nothing is claimed before: a run that
+// is claimed when its owner crashes waits for the end of the session.
+func (as *alarms) expect(a *alarm, tick time.Time, in time.Duration) {
+	if in == 0 {
+		as.call(tick, a)
+		return
+	}
+	at := tick.UnixNano()
+	together, waits := as.coming[at]
+	as.coming[at] = append(together, a)
+	if !waits {
+		as.after("", in, func() {
+			together := as.coming[at]
+			delete(as.coming, at)
+			as.call(tick, together...)
+		})
+	}
+}
+
+// call calls the jobs that have a tick now: those that have the schedule by now.
+func (as *alarms) call(tick time.Time, together ...*alarm) {
+	var jobs []*job
+	for _, a := range together {
+		jobs = append(jobs, a.jobs...)
+	}
+	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(a.Name, b.Name) }) // gocron has no order
+	as.come(tick, jobs)
 }

@@ -98,7 +98,7 @@ func TestJobsShareAnAlarm(t *testing.T) {
 		alarms := func() (all [2]int) {
 			done := make(chan struct{})
 			w.runner.box.Post(func() {
-				all = [2]int{len(w.runner.alarms), len(w.runner.scheduler.Jobs())}
+				all = [2]int{len(w.runner.alarms.set), len(w.runner.alarms.scheduler.Jobs())}
 				close(done)
 			})
 			<-done
@@ -121,7 +121,7 @@ func TestJobsShareAnAlarm(t *testing.T) {
 		if want := map[string]int{"job0": 2, "job1": 1, "job2": 3, "job3": 3, "job4": 2}; !maps.Equal(ran, want) {
 			t.Errorf("ran %v, want %v", ran, want)
 		}
-		if n := len(w.runner.alarms); n != 0 {
+		if n := len(w.runner.alarms.set); n != 0 {
 			t.Errorf("%d alarms are left", n)
 		}
 	})
@@ -255,7 +255,7 @@ func TestRunsBeginOnTheTick(t *testing.T) {
 				if !reflect.DeepEqual(at, want) {
 					t.Errorf("ran at %v, want %v", at, want)
 				}
-				if n := len(w.runner.coming); n != 0 {
+				if n := len(w.runner.alarms.coming); n != 0 {
 					t.Errorf("%d ticks are still expected", n)
 				}
 				if last := w.runner.jobs["at new year"].lastDue; last != 0 {

@@ -29,7 +29,7 @@ func (e *execution) prepare() error {
 		err     error
 	}
 	answers := make(chan answer, 1)
-	e.runner.pass(e.job.Name, e.claimed, func(current *ticks.Record, err error) { answers <- answer{current, err} })
+	e.pass(e.claimed, func(current *ticks.Record, err error) { answers <- answer{current, err} })
 	select {
 	case a := <-answers:
 		if a.err != nil {
@@ -43,19 +43,20 @@ func (e *execution) prepare() error {
 }
 
 // pass records that BeforeTick has returned nil for the tick of the run that from has open.
-func (r *Runner) pass(name string, from ticks.Record, done func(current *ticks.Record, err error)) {
+func (e *execution) pass(from ticks.Record, done func(current *ticks.Record, err error)) {
+	r, name := e.runs, e.job.Name
 	plan := ticks.Pass(from, r.cfg.Wall.Now())
-	r.commitAlone(&ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
+	r.out.commitAlone(&ticks.Commit{Slot: name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		open := errors.Is(err, ticks.ErrConflict) && current.RunID == from.RunID && current.Open()
 		switch {
 		case open && current.Passed == 0:
-			r.pass(name, *current, done) // other ticks were recorded meanwhile
+			e.pass(*current, done) // other ticks were recorded meanwhile
 			return
 		case open:
 			err = nil // by an earlier try
 		}
 		if err == nil {
-			r.box.Post(func() { r.remember(name, current) })
+			r.box.Post(func() { r.jobs.remember(name, current) })
 		}
 		done(current, err)
 	})

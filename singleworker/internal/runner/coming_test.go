@@ -89,7 +89,7 @@ func TestCrowdIsClaimedOnTheTick(t *testing.T) {
 					t.Errorf("ran at %v, want %d when they were claimed", d.runs, jobs)
 				}
 				d.wantHistory("job", "1m0s at 1m0s: ok")
-				if n := len(d.runner.coming); n != 0 {
+				if n := len(d.runner.alarms.coming); n != 0 {
 					t.Errorf("%d ticks are still expected", n)
 				}
 			})

@@ -1,15 +1,21 @@
 package runner
 
 import (
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// decision is a decision of the loop in this turn that was not sent yet.
-type decision struct {
-	commit *ticks.Commit
-	done   func(current *ticks.Record, err error)
+// outbox has the keeper write decisions, all of one turn together, and results of a crowd a little
+// later.
+type outbox struct {
+	*common
+	decided []*ticks.Commit                          // in this turn, and not sent
+	told    []func(current *ticks.Record, err error) // how each of them was written
+	held    []func()                                 // record the results that are held back
+	holds   atomic.Bool                              // results are held back; changed by the loop
 }
 
 // together is how many decisions are sent at once: those that fit in one transaction, which is on
@@ -18,30 +24,28 @@ const together = 500
 
 // commit has the keeper write a decision, which is the keeper's from then on, together with the
 // others of this turn.
-func (r *Runner) commit(c *ticks.Commit, done func(current *ticks.Record, err error)) {
-	if r.decided = append(r.decided, decision{c, done}); len(r.decided) == together {
-		r.flush()
+func (o *outbox) commit(c *ticks.Commit, done func(current *ticks.Record, err error)) {
+	o.decided, o.told = append(o.decided, c), append(o.told, done)
+	if len(o.decided) == together {
+		o.flush()
 	}
 }
 
 // flush sends the decisions of this turn.
-func (r *Runner) flush() {
-	if len(r.decided) == 0 {
+func (o *outbox) flush() {
+	if len(o.decided) == 0 {
 		return
 	}
-	all := make([]*ticks.Commit, len(r.decided))
-	done := make([]func(*ticks.Record, error), len(r.decided))
-	for i, d := range r.decided {
-		all[i], done[i] = d.commit, d.done
-	}
-	clear(r.decided)
-	r.decided = r.decided[:0]
-	r.cfg.Keeper.Commit(all, func(i int, current *ticks.Record, err error) { done[i](current, err) })
+	all, done := slices.Clone(o.decided), slices.Clone(o.told)
+	clear(o.decided)
+	clear(o.told)
+	o.decided, o.told = o.decided[:0], o.told[:0]
+	o.cfg.Keeper.Commit(all, func(i int, current *ticks.Record, err error) { done[i](current, err) })
 }
 
 // commitAlone is commit for a decision that is sent alone. It may be called by anybody.
-func (r *Runner) commitAlone(c *ticks.Commit, done func(current *ticks.Record, err error)) {
-	r.cfg.Keeper.Commit([]*ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
+func (o *outbox) commitAlone(c *ticks.Commit, done func(current *ticks.Record, err error)) {
+	o.cfg.Keeper.Commit([]*ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
 }
 
 // Results cost more than claims, and other instances claim at the same time. So results are held
@@ -52,25 +56,25 @@ const (
 )
 
 // holdBack begins to hold results back.
-func (r *Runner) holdBack() {
-	r.holds.Store(true)
-	r.after("", resultsHeld, r.release)
+func (o *outbox) holdBack() {
+	o.holds.Store(true)
+	o.after("", resultsHeld, o.release)
 }
 
 // hold calls record, which records a result, now or when results are released.
-func (r *Runner) hold(record func()) {
-	if r.holds.Load() {
-		r.held = append(r.held, record)
+func (o *outbox) hold(record func()) {
+	if o.holds.Load() {
+		o.held = append(o.held, record)
 	} else {
 		record()
 	}
 }
 
-// release holds results back no longer.
-func (r *Runner) release() {
-	r.holds.Store(false)
-	held := r.held
-	r.held = nil
+// release holds results back no longeo.
+func (o *outbox) release() {
+	o.holds.Store(false)
+	held := o.held
+	o.held = nil
 	for _, record := range held {
 		record()
 	}

@@ -44,7 +44,7 @@ func TestSpecChangesDuringARun(t *testing.T) {
 		changed.Handle, changed.Record = handler("new", 0), new(ticks.Record) // as it was at adoption
 		w.own(changed)
 		pass(2 * time.Minute)
-		if n := len(w.runner.scheduler.Jobs()); n != 1 {
+		if n := len(w.runner.alarms.scheduler.Jobs()); n != 1 {
 			t.Errorf("%d alarms are set, want one", n)
 		}
 		w.stop()
@@ -343,7 +343,7 @@ func TestClockSetBack(t *testing.T) {
 			j.alarm.mu.Lock()
 			j.alarm.set = []timer{{tick: after(2 * time.Minute), comes: time.Now()}}
 			j.alarm.mu.Unlock()
-			w.runner.due(j.alarm)
+			w.runner.alarms.due(j.alarm)
 		})
 		pass(4 * time.Minute)
 		w.stop()
@@ -390,7 +390,7 @@ func TestClockStepped(t *testing.T) {
 			step(time.Minute)
 		}
 		pass(110 * time.Second)
-		if n := len(w.runner.scheduler.Jobs()); n != 2 {
+		if n := len(w.runner.alarms.scheduler.Jobs()); n != 2 {
 			t.Errorf("%d alarms are set, want two", n)
 		}
 		w.stop()

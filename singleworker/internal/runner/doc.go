@@ -18,6 +18,11 @@
 //
 // A tick is the scheduled time, never the time at which the alarm went off.
 //
+// The Runner owns jobs and decides. It stands on parts that do not know it. The alarms tell which
+// jobs have a tick now. The line knows whether another run may begin, and which jobs wait for that.
+// The outbox has decisions written, many at once. The runs are on their way through their handlers,
+// and are looked at when they may hang.
+//
 // A limit on runs in progress (Config.MaxRunning) is kept by the instance alone. A decision that
 // would open a run beyond it is not written, and the job waits in line until a run has ended; then
 // the decision is made again. So a tick that waits is unclaimed, and a deputy that has room takes

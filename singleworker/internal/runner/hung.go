@@ -20,8 +20,8 @@ func (a *activity) noLook() {
 
 // awaitHung has the run of a job looked at when it may hang: the job has come, was changed, or has
 // begun to run.
-func (r *Runner) awaitHung(j *job) {
-	act := r.running[j.Name]
+func (r *runs) awaitHung(j *job) {
+	act := r.byJob[j.Name]
 	if act == nil || act.always || act.hung {
 		return
 	}
@@ -34,13 +34,13 @@ func (r *Runner) awaitHung(j *job) {
 }
 
 // lookIn has a run looked at after some time, in place of an earlier look.
-func (r *Runner) lookIn(act *activity, wait time.Duration) {
+func (r *runs) lookIn(act *activity, wait time.Duration) {
 	act.noLook()
 	act.look = r.after(act.run.Job, wait, func() { r.lookHung(act) })
 }
 
 // lookHung reads the history, without which nobody knows how long a run takes.
-func (r *Runner) lookHung(act *activity) {
+func (r *runs) lookHung(act *activity) {
 	if r.hangs(act) == nil {
 		return
 	}
@@ -50,33 +50,32 @@ func (r *Runner) lookHung(act *activity) {
 }
 
 // hangs is the job of a run that may hang: it is in its handler, still owned, and was not told of.
-func (r *Runner) hangs(act *activity) *job {
+func (r *runs) hangs(act *activity) *job {
 	j := r.jobs[act.run.Job]
-	if r.running[act.run.Job] != act || j == nil || j.Lease.Token != act.run.Token || act.hung || !act.handling.Load() {
+	if r.byJob[act.run.Job] != act || j == nil || j.Lease.Token != act.run.Token || act.hung || !act.handling.Load() {
 		return nil
 	}
 	return j
 }
 
 // judgeHung tells of a run that hangs, or looks at it again when it would.
-func (r *Runner) judgeHung(act *activity, entries []ticks.Entry, err error) {
+func (r *runs) judgeHung(act *activity, entries []ticks.Entry, err error) {
 	j := r.hangs(act)
 	if j == nil {
 		return
 	}
 	if err != nil {
-		r.log.Debug("history not read, trying again", "job", j.Name, "err", err)
+		r.cfg.Logger.Debug("history not read, trying again", "job", j.Name, "err", err)
 		r.lookIn(act, lookAgain)
 		return
 	}
 	from, usual := ticks.HangsFrom(*j.Job.Job, j.Record.Run, entries)
-	if from.IsZero() {
-		return
-	}
-	if wait := from.Sub(r.cfg.Wall.Now()); wait > 0 {
+	switch wait := from.Sub(r.cfg.Wall.Now()); {
+	case from.IsZero(): // never
+	case wait > 0:
 		r.lookIn(act, wait)
-		return
+	default:
+		act.hung = true
+		r.cfg.Observer.Hung(act.run, usual)
 	}
-	act.hung = true
-	r.cfg.Observer.Hung(act.run, usual)
 }

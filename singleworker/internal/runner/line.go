@@ -1,41 +1,57 @@
 package runner
 
-// full reports whether as many runs are in progress as may be. A run counts from the decision to
-// claim it until its result is recorded, so that there are never more than the limit. Runs of jobs
-// that always run do not count: they would keep others from running for ever.
-func (r *Runner) full() bool {
-	return r.cfg.MaxRunning > 0 && len(r.running)-r.endless >= r.cfg.MaxRunning
+import (
+	"sync/atomic"
+	"time"
+)
+
+// line lets only so many runs be in progress, and has jobs wait until others have ended. A run
+// counts from the decision to claim it until its result is recorded, so that there are never more
+// than the limit. Runs of jobs that always run do not count: they would keep others from running
+// for ever.
+type line struct {
+	limit int    // 0: none
+	runs  int    // that count
+	jobs  []*job // with a run to open when others have ended, the longest waiting first
+
+	atLimit atomic.Bool  // as full reports, for others than the loop
+	waiting atomic.Int64 // the length of jobs, for others than the loop
 }
 
-// queue makes a job wait until a run of another one has ended. The decision is made then, by the
+// full reports whether as many runs are in progress as may be.
+func (l *line) full() bool { return l.limit > 0 && l.runs >= l.limit }
+
+// enter counts a run that is to be claimed.
+func (l *line) enter() {
+	l.runs++
+	l.atLimit.Store(l.full())
+}
+
+// leave counts a run no longer. Others hear of the room by the next call, when those in line have
+// had their turn.
+func (l *line) leave() { l.runs-- }
+
+// add makes a job wait until a run of another one has ended. The decision is made then, by the
 // time that it is: a tick that has waited for too long is subject to the job's misfire policy.
-func (r *Runner) queue(j *job) {
-	r.release() // it waits for the results
+func (l *line) add(j *job, now time.Time) {
 	if j.waitsSince.IsZero() {
-		j.waitsSince = r.cfg.Wall.Now()
+		j.waitsSince = now
 	}
 	if !j.inLine {
 		j.inLine = true
-		r.line = append(r.line, j)
-		r.inLine.Store(int64(len(r.line)))
+		l.jobs = append(l.jobs, j)
+		l.waiting.Store(int64(len(l.jobs)))
 	}
 }
 
-// done forgets the run of a job, and lets those that wait begin theirs.
-func (r *Runner) done(name string) {
-	if act := r.running[name]; act != nil {
-		act.noLook()
-		if act.always {
-			r.endless--
-		}
-	}
-	delete(r.running, name)
-	for len(r.line) > 0 && !r.full() {
-		j := r.line[0]
-		r.line = r.line[1:]
+// call has those that wait decide while there is room.
+func (l *line) call(decide func(j *job)) {
+	for len(l.jobs) > 0 && !l.full() {
+		j := l.jobs[0]
+		l.jobs = l.jobs[1:]
 		j.inLine = false
-		r.decide(j)
+		decide(j)
 	}
-	r.inLine.Store(int64(len(r.line)))
-	r.atLimit.Store(r.full())
+	l.waiting.Store(int64(len(l.jobs)))
+	l.atLimit.Store(l.full())
 }

@@ -21,7 +21,7 @@ import (
 func limited(t *testing.T, most int) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.runner.cfg.MaxRunning = most
+	w.runner.line.limit = most
 	w.run(t.Context())
 	return w
 }
@@ -144,7 +144,7 @@ func TestMaxRunningSaysWhichTicksItDelayed(t *testing.T) {
 		w.own(withSpec(j, func(of *ticks.Job) { of.Since = after(8 * time.Minute) }))
 		pass(4 * time.Minute)
 		inLine := make(chan int)
-		w.runner.box.Post(func() { inLine <- len(w.runner.line) })
+		w.runner.box.Post(func() { inLine <- len(w.runner.line.jobs) })
 		if n := <-inLine; n != 1 {
 			t.Errorf("%d stand in line, want the job once", n)
 		}
