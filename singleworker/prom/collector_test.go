@@ -221,7 +221,7 @@ func TestReasonsAreKnown(t *testing.T) {
 			known[metric.GetLabel()[0].GetValue()] = true
 		}
 	}
-	reasons := found(`Reason\w+ +Reason += "(\w+)"`, read(t, "../admin/run.go"))
+	reasons := found(`Reason\w+ +Reason += "(\w+)"`, read(t, "../history/history.go"))
 	if len(reasons) < 9 {
 		t.Errorf("only %q found", reasons)
 	}
