@@ -239,9 +239,6 @@ func (w *bridge) Ended(r runner.Result) {
 		w.cfg.Logger.Error("run failed", attrs...)
 	}
 	result := RunResult{RunInfo: w.infoOf(r.Run), Err: r.Err, Unrecorded: r.Unrecorded}
-	if r.Err != nil {
-		result.Error = zkrec.CutError(r.Err.Error())
-	}
 	w.counts.ended(result)
 	w.hooks.runEnded(result)
 }

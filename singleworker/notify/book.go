@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/history"
@@ -116,11 +115,11 @@ func (b *book) take(ev admin.Event) {
 	case admin.EventJobSubmitted, admin.EventJobChanged:
 		b.ruled(ev.Job, ev.Notify)
 	case admin.EventJobCanceled:
-		b.removed(ev.Job, millis(ev.At))
+		b.removed(ev.Job, zkrec.Milli(ev.At))
 		b.canceled[ev.Job] = true
 	case admin.EventJobTrouble:
 		for _, slot := range ev.Gone {
-			b.left(slot, millis(ev.At))
+			b.left(slot, zkrec.Milli(ev.At))
 		}
 		b.stands(*ev.Status, ev.At)
 	case admin.EventRunBegun, admin.EventRunEnded, admin.EventTicksMissed:
@@ -142,7 +141,7 @@ func (b *book) knows(ev admin.Event) bool {
 		r.Created = ev.Created
 	}
 	if r.Created != ev.Created {
-		b.removed(ev.Job, millis(ev.At))
+		b.removed(ev.Job, zkrec.Milli(ev.At))
 		return false
 	}
 	e := ev.Entry
@@ -154,11 +153,11 @@ func (b *book) happened(ev admin.Event) {
 	e := ev.Entry
 	switch {
 	case ev.Kind == admin.EventRunBegun:
-		b.begun(ev.Job, millis(e.Tick), e.Attempt)
+		b.begun(ev.Job, zkrec.Milli(e.Tick), e.Attempt)
 	case ev.Kind == admin.EventTicksMissed:
 		if e.Reason != history.ReasonScheduleChanged {
 			b.failed(ev, failure{
-				Kind: Missed, ID: strconv.FormatInt(millis(e.Tick), 10), Tick: millis(e.Tick), At: millis(ev.At),
+				Kind: Missed, ID: strconv.FormatInt(zkrec.Milli(e.Tick), 10), Tick: zkrec.Milli(e.Tick), At: zkrec.Milli(ev.At),
 				Count: max(e.Count, 1), Text: "nobody claimed them: " + firstLine(string(e.Reason)),
 			})
 		}
@@ -166,7 +165,7 @@ func (b *book) happened(ev admin.Event) {
 		b.succeeded(ev)
 	case e.State == history.StateFailed, e.State == history.StateTimedOut, e.State == history.StateLost:
 		f := failure{
-			Kind: Failed, ID: firstLine(e.RunID), Tick: millis(e.Tick), At: millis(ev.At), Count: 1, Text: firstLine(e.Error),
+			Kind: Failed, ID: firstLine(e.RunID), Tick: zkrec.Milli(e.Tick), At: zkrec.Milli(ev.At), Count: 1, Text: firstLine(e.Error),
 			SID: firstLine(e.InstanceID),
 		}
 		if f.Text == "" {
@@ -315,7 +314,7 @@ func (b *book) succeeded(ev admin.Event) {
 		r.Number, p.dirty = 0, true
 	}
 	for _, kind := range []Kind{Failed, Missed} {
-		b.end(p, r, kind, millis(ev.At), false)
+		b.end(p, r, kind, zkrec.Milli(ev.At), false)
 	}
 	b.tidy(p, ev.Job)
 }
@@ -366,12 +365,4 @@ func (b *book) tidy(p *part, slot string) {
 		p.remove(slot)
 		p.dirty = true
 	}
-}
-
-// millis is 0 for the zero time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

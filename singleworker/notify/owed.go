@@ -2,7 +2,8 @@ package notify
 
 import (
 	"slices"
-	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // owing is an item that a target has to be told.
@@ -66,7 +67,7 @@ func (b *book) owedOf(target, slot string, ep *episode) (items []owing) {
 func (b *book) item(slot string, ep *episode, what phase) Item {
 	item := Item{
 		ID:   itemID(b.serverType, slot, string(ep.Kind), ep.ID),
-		Kind: ep.Kind, Job: firstLine(slot), Tick: inUTC(ep.Tick), At: inUTC(ep.At), Count: ep.Count,
+		Kind: ep.Kind, Job: firstLine(slot), Tick: zkrec.Time(ep.Tick), At: zkrec.Time(ep.At), Count: ep.Count,
 		InstanceID: ep.SID, Error: ep.Text,
 	}
 	if ep.Kind == Failed || ep.Kind == Hung {
@@ -74,7 +75,7 @@ func (b *book) item(slot string, ep *episode, what phase) Item {
 	}
 	if what == toldEnd {
 		item.ID = itemID(b.serverType, slot, string(ep.Kind), ep.ID, string(Recovered))
-		item.Kind, item.Of, item.Canceled, item.At = Recovered, ep.Kind, ep.Gone, inUTC(ep.Ended)
+		item.Kind, item.Of, item.Canceled, item.At = Recovered, ep.Kind, ep.Gone, zkrec.Time(ep.Ended)
 	}
 	return item
 }
@@ -98,11 +99,4 @@ func (b *book) sent(target string, items []owing) {
 		o.episode.idle = false
 		b.parts[partOf(o.slot)].dirty = true
 	}
-}
-
-func inUTC(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }

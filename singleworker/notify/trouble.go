@@ -27,7 +27,7 @@ func (b *book) begin(jobs []admin.JobStatus, now time.Time) {
 	for i := range b.parts {
 		for slot := range b.parts[i].slots {
 			if !there[slot] {
-				b.left(slot, millis(now))
+				b.left(slot, zkrec.Milli(now))
 			}
 			if name := zkrec.JobOfSlot(slot); !there[name] {
 				b.canceled[name] = true
@@ -56,14 +56,14 @@ func (b *book) judge(job admin.JobStatus, now time.Time) {
 		if c.Notify == "" {
 			continue
 		}
-		f := failure{Kind: c.Notify, ID: string(job.State), At: millis(now), Text: firstLine(job.Reason.String())}
+		f := failure{Kind: c.Notify, ID: string(job.State), At: zkrec.Milli(now), Text: firstLine(job.Reason.String())}
 		if c.Code == reason.Late {
-			f.ID, f.Tick = inUTC(millis(job.Overdue)).Format(time.RFC3339), millis(job.Overdue)
+			f.ID, f.Tick = zkrec.Time(zkrec.Milli(job.Overdue)).Format(time.RFC3339), zkrec.Milli(job.Overdue)
 		}
 		if c.Code == reason.Hung {
 			f.ID, f.Text = firstLine(job.Hung.RunID), "running since "+plain.Absolute(job.Hung.Since, time.UTC)
 			if job.LastRun != nil {
-				f.Tick, f.SID = millis(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
+				f.Tick, f.SID = zkrec.Milli(job.LastRun.Tick), firstLine(job.LastRun.InstanceID)
 			}
 		}
 		if _, worse := lasting[c.Notify]; !worse {
@@ -83,7 +83,7 @@ func (b *book) judge(job admin.JobStatus, now time.Time) {
 func (b *book) passed(slot string, kind Kind, now time.Time) {
 	p := &b.parts[partOf(slot)]
 	if r := p.slots[slot]; r != nil {
-		b.end(p, r, kind, millis(now), false)
+		b.end(p, r, kind, zkrec.Milli(now), false)
 	}
 }
 

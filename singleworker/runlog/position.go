@@ -32,7 +32,7 @@ func (p Position) After(e Entry) Position {
 	switch e.Kind {
 	case Hole:
 		if e.Number != p.Number {
-			p.Key, p.Through = "", milli(e.Tick)
+			p.Key, p.Through = "", zkrec.Milli(e.Tick)
 		}
 		p.Rev, p.Number = e.Rev, e.Number
 	case Ran, NotRun:
@@ -41,7 +41,7 @@ func (p Position) After(e Entry) Position {
 			p.Number, p.Key = e.Number, e.Key
 		}
 		if e.Manual == "" {
-			p.Through = max(p.Through, milli(e.To))
+			p.Through = max(p.Through, zkrec.Milli(e.To))
 		}
 	case Gone, Void, Mark:
 	}
@@ -81,7 +81,7 @@ func (p Position) news(h admin.SlotHistory) []Entry {
 	}
 	if missing := first(h) - 1 - p.Number; missing > 0 || h.Dropped > p.Rev {
 		e := p.hole(h, max(p.Rev, h.Dropped), p.Number+max(missing, 0))
-		e.Tick, e.To = timeOf(p.Through), h.Written
+		e.Tick, e.To = zkrec.Time(p.Through), h.Written
 		if len(added) > 0 {
 			e.To = added[0].Tick
 		}
@@ -101,7 +101,7 @@ func (p Position) news(h admin.SlotHistory) []Entry {
 func (p Position) hole(h admin.SlotHistory, rev, number int64) Entry {
 	return Entry{
 		Slot: h.Name, Job: zkrec.JobOfSlot(h.Name), Incarnation: h.Incarnation, Kind: Hole, At: h.Written,
-		Key: fmt.Sprintf("hole:%d:%d", milli(h.Written), rev), Entry: history.Entry{Rev: rev, Number: number},
+		Key: fmt.Sprintf("hole:%d:%d", zkrec.Milli(h.Written), rev), Entry: history.Entry{Rev: rev, Number: number},
 	}
 }
 
@@ -118,21 +118,6 @@ func entryOf(h admin.SlotHistory, e history.Entry) Entry {
 		entry.At = h.Written
 	}
 	return entry
-}
-
-// milli is a time as positions have it.
-func milli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func timeOf(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }
 
 // maxText is longer than names are.

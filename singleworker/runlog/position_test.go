@@ -45,8 +45,8 @@ func slotHistory(l zkrec.Log) admin.SlotHistory {
 	s := admin.SlotHistory{Name: "job", Incarnation: 1, Written: time.UnixMilli(1), Rev: h.Rev, Number: h.Number, Dropped: h.Dropped}
 	for _, e := range h.Entries {
 		s.Entries = append(s.Entries, history.Entry{
-			Number: e.Number, Rev: e.Rev, To: timeOf(e.Last()), Count: e.Ticks(),
-			Run: history.Run{Tick: timeOf(e.Tick), RunID: e.RunID, State: e.State, Failures: e.Failures},
+			Number: e.Number, Rev: e.Rev, To: zkrec.Time(e.Last()), Count: e.Ticks(),
+			Run: history.Run{Tick: zkrec.Time(e.Tick), RunID: e.RunID, State: e.State, Failures: e.Failures},
 		})
 	}
 	return s

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // continuedBy reports whether a history continues the position. It does not if ZooKeeper was
@@ -23,11 +24,11 @@ func (p Position) continuedBy(h admin.SlotHistory) bool {
 		e := entryOf(h, raw)
 		switch {
 		case e.Number > p.Number: // rows are about ticks after all of those before
-			return e.isRow() && milli(e.Tick) <= p.Through
+			return e.isRow() && zkrec.Milli(e.Tick) <= p.Through
 		case e.Number < p.Number || p.Key == "":
 			return false
 		}
-		return e.Key != p.Key || e.isRow() && e.Rev <= p.Rev && milli(e.To) != p.Through
+		return e.Key != p.Key || e.isRow() && e.Rev <= p.Rev && zkrec.Milli(e.To) != p.Through
 	})
 }
 
@@ -105,7 +106,7 @@ func (r *recalled) news(p Position, now time.Time) []Entry {
 			told = e.Tick
 		}
 	}
-	if hole.To = timeOf(p.Through); hole.To.Before(hole.Tick) {
+	if hole.To = zkrec.Time(p.Through); hole.To.Before(hole.Tick) {
 		hole.To = hole.Tick
 	}
 	hole.Error = fmt.Sprintf("ZooKeeper has forgotten what the log has after entry %d of the history, as after a restore: runs stay, other ticks are told again", number)

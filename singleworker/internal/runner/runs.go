@@ -211,6 +211,7 @@ func (e *execution) record(
 	from ticks.Record, result Result, commit func(c *ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*e.job.Job, from, outcome(result))
+	result.Error = plan.Record.Error
 	commit(&ticks.Commit{Slot: e.job.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err

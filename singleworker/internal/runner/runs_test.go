@@ -74,6 +74,8 @@ func TestRunThatPanics(t *testing.T) {
 		}
 		if text := w.keeper.read("job").history[0].Error; !strings.HasPrefix(text, "handler panicked: glass\n") || !strings.Contains(text, "runs_test.go") {
 			t.Errorf("recorded %q, want the panic and its stack", text)
+		} else if results[0].Error != text {
+			t.Errorf("the observer is told %q, want what is recorded", results[0].Error)
 		}
 		pass(time.Minute) // process and job live on
 		w.stop()

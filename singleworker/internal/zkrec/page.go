@@ -114,15 +114,17 @@ func (p *page) encode(e Entry) []byte {
 }
 
 // decode returns the entry with that index.
-func (p *page) decode(i int) (e Entry, err error) {
+func (p *page) decode(i int) (Entry, error) {
 	var in pageEntry
-	if err := e.unknown.Decode(p.Entries[i], &in); err != nil {
+	var more Unknown
+	err := more.Decode(p.Entries[i], &in)
+	if err != nil {
 		return Entry{}, err
 	}
-	e = Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
+	e := Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
 		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: history.StateOK, Error: in.Error,
 		TakenFrom: in.TakenFrom, Delayed: in.Delayed, Passed: in.Passed, NotBegun: in.NotBegun, Always: in.Always, Restarts: in.Restarts,
-		unknown: e.unknown,
+		unknown: more,
 	}}
 	if in.Run != "" {
 		if e.RunID, err = longID(in.Run); err != nil {

@@ -20,6 +20,14 @@ func (e Entry) Public() history.Entry {
 	return history.Entry{Number: e.Number, Rev: e.Rev, Run: e.Run.Public(), To: Time(e.Last()), Count: e.Ticks(), Reason: e.Reason}
 }
 
+// Milli converts a time to one of the records. The zero time is 0.
+func Milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
 // Time converts a time of the records. 0 is the zero time.
 func Time(ms int64) time.Time {
 	if ms == 0 {

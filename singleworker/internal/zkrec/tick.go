@@ -170,7 +170,7 @@ func CutError(text string) string {
 func ParseTick(data []byte, written time.Time) (Tick, error) {
 	var t Tick
 	if len(bytes.TrimSpace(data)) == 0 {
-		t.Watermark = unixMilli(written)
+		t.Watermark = Milli(written)
 		return t, nil
 	}
 	if err := t.unknown.Decode(data, &t); err != nil {
@@ -194,17 +194,9 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		t.Watermark = t.Tick
 	}
 	if t.Watermark == 0 {
-		t.Watermark = unixMilli(written)
+		t.Watermark = Milli(written)
 	}
 	return t, nil
-}
-
-// unixMilli is 0 for the zero time.
-func unixMilli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 // The kinds of requests.
