@@ -24,7 +24,7 @@ type ClearOptions struct {
 	// Jobs is how many jobs the caller means to delete. Another number is refused with ErrConflict.
 	Jobs int
 	// DespiteInstances deletes the jobs although instances live, whose runs are then told to stop.
-	// What belongs to the instances stays, and an instance that declares jobs creates them when it
+	// The nodes of instances stay, and an instance that declares jobs creates them when it
 	// starts next.
 	DespiteInstances bool
 	// DryRun deletes nothing and refuses nothing, and returns what is there.
@@ -44,8 +44,8 @@ type Cleared struct {
 }
 
 // Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and
-// then what the group left behind: lists of handlers, orders, the queue of the election, what
-// package notify has recorded, the log of who did what, and the root. If it is interrupted, another
+// then the group's remains: lists of handlers, orders, the queue of the election, the
+// notes of package notify, the log of actions, and the root. If it is interrupted, another
 // Clear completes it; the number of jobs is smaller then. No instance should start meanwhile.
 // Errors: ErrInstancesLive, ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was
 // deleted until then.
@@ -107,8 +107,8 @@ func (c *Client) cancelAll(ctx context.Context, jobs []string, told func(deleted
 	return gone, err
 }
 
-// clearGroup deletes what is not a job's. The parent of the instances goes first: nobody joins
-// without it.
+// clearGroup deletes the nodes that are no job's. The parent of the instances goes first: nobody
+// joins without it.
 func (c *Client) clearGroup(ctx context.Context) error {
 	for _, path := range c.nodesOfGroup() {
 		if err := c.conn.Retry(ctx, func() error { return c.deleteBelow(ctx, path) }); err != nil {

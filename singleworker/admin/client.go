@@ -120,8 +120,8 @@ type Manager interface {
 }
 
 // On returns what operators do, for the group of a Manager and on its session: handlers and other
-// parts of an application trigger, edit, cancel, list and watch jobs with it. The log of who did
-// what says that it came from the instance: "app-1 (v1.4.0)". It asks nobody, and need not be
+// parts of an application trigger, edit, cancel, list and watch jobs with it. In the log of
+// actions they come from the instance: "app-1 (v1.4.0)". It asks nobody, and need not be
 // closed. Keep it for many calls: a new Client first finds out the group's time.
 //
 // Before Manager.Run was called and after it has ended, the methods return
@@ -129,7 +129,7 @@ type Manager interface {
 // of the error says if a change may have been made nevertheless. A method that is called while the
 // Manager's session is lost waits for the next one until its context is done.
 //
-// What it reads and writes shares the Manager's connection: a List of thousands of jobs delays the
+// Its reads and writes share the Manager's connection: a List of thousands of jobs delays the
 // claims of runs by some milliseconds. A handler that cancels its own job, or stops its own run,
 // has its context end.
 func On(m Manager) *Client { return newClient(m.Session()) }
@@ -159,7 +159,7 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// Close ends the connection, and what is under way. It leaves the session of a Manager alone.
+// Close ends the connection and all calls in progress. It leaves the session of a Manager alone.
 // Idempotent.
 func (c *Client) Close() { c.close() }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// What a Client judges, it judges by the group's time, as instances do. It writes nothing, so that
+// A Client judges by the group's time, as instances do. It writes nothing, so that
 // no answer tells it what time it is. It takes an instance's sign of life for one: that came
 // between the sending of the reading before it and the answer to the one that has it. So whether
 // signs of life come, and how often, makes the estimate more or less narrow, and never wrong.
@@ -76,9 +76,9 @@ func (k *clock) now() moment {
 
 // Clock returns the group's time as of the Client's latest reading of jobs, and how far this
 // machine's clock is ahead of it (negative: behind): zero unless it is certain that the two differ,
-// and then exact to within a few seconds. What the Client says is late, due or paused is so by the
-// group's time. It sends no request. Without signs of life, of instances, this machine's clock is
-// all there is: then own is true.
+// and then exact to within a few seconds. Late, due and paused are meant by the group's time. It
+// sends no request. Without signs of life, of instances, this machine's clock is all there is: then
+// own is true.
 func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
 	at := c.clock.now()
 	return at.now, at.ahead, at.own

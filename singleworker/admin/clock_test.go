@@ -40,7 +40,7 @@ func (w *world) off(clock wall.Clock) *Client {
 	return w.dial(wall.Off(w.Context(), clock))
 }
 
-// The heartbeats of a group that hangs do not make the time stand still: what is late is late, and
+// The heartbeats of a group that hangs do not make the time stand still: a late tick is late, and
 // who asks has to wait at most once for each client.
 func TestHeartbeatsThatCease(t *testing.T) {
 	t.Parallel()

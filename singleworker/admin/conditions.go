@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// SetConditions finds out Conditions, and those of its Slots, by the other fields, at that time of
+// SetConditions computes Conditions, also of its Slots, from the other fields, at that time of
 // the group. A status that was read has them. It is for a status that a program has kept for long,
 // or made itself.
 func (s *JobStatus) SetConditions(now time.Time) {

@@ -37,9 +37,9 @@ type OwnedSlot struct {
 	Error string       `json:"error,omitempty"` // why its record of runs cannot be read
 }
 
-// Instance reads a running instance. It reads the owner records of all jobs in few requests, and of
-// what the instance owns the records of runs. Errors: *invalid.FieldError, ErrNoInstance,
-// ErrDenied, ErrUnavailable.
+// Instance reads a running instance. It reads the owner records of all jobs in few requests, and
+// the records of runs of the slots that the instance owns. Errors: *invalid.FieldError,
+// ErrNoInstance, ErrDenied, ErrUnavailable.
 func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, error) {
 	if err := job.CheckNodeName(sid); err != nil {
 		return InstanceDetails{}, &invalid.FieldError{Field: "InstanceID", Value: sid, Err: err}

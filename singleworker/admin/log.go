@@ -13,8 +13,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Who says who changes something and why, for the log that Client.Log reads. What is not printable
-// is replaced, and what is too long for an entry is cut.
+// Who says who changes something and why, for the log that Client.Log reads. Characters
+// that cannot be printed are replaced, and a text that is too long for an entry is cut.
 type Who struct {
 	By     string // Default: Config.From
 	Reason string

@@ -70,8 +70,8 @@ func missing(labels, others map[string]string) map[string]string {
 	return lacking
 }
 
-// exclusions reads the orders for one job, or for a host. What is not such an order binds nobody,
-// and is left out.
+// exclusions reads the orders for one job, or for a host. A record that is no such order binds
+// nobody, and is left out.
 func (c *Client) exclusions(ctx context.Context) (zkrec.Exclusions, error) {
 	excluded := zkrec.Exclusions{}
 	err := c.eachChild(ctx, c.tree.Exclusions(), func(node child) {

@@ -62,8 +62,8 @@ const (
 // It costs ZooKeeper three watches for each job or shard, and, for each change, a notification and
 // a part of a bulk request; a result, or ticks that were not run, are a part of another one, for
 // the history, which the begin of a run is not. A consumer that is slow delays the reading, and
-// what changes meanwhile is read once: memory does not grow. Each reconnection reads the records of
-// all jobs again, and the histories that were written since.
+// several changes meanwhile are read as one: memory does not grow. Each reconnection reads the
+// records of all jobs again, and the histories that were written since.
 func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := o.check()

@@ -184,7 +184,7 @@ func TestWatch(t *testing.T) {
 
 // After a lost connection, an expired session, and an outage, it resumes from what it has reported.
 // Whom a job names is told with its submission and its changes; while its record cannot be read,
-// what it said last.
+// the names from before count.
 func TestWatchWhomAJobNames(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -23,7 +23,7 @@ import (
 var watchSeeds = flag.Int("watch.seeds", 20, "how many groups TestWatchReportsEverything makes up")
 
 // A group is made up at random, and the connection of who watches it is cut, expires, or stands
-// still at random moments. What was reported is compared with the server's transaction log.
+// still at random moments. Its reports are compared with the server's transaction log.
 func TestWatchReportsEverything(t *testing.T) {
 	t.Parallel()
 	for seed := range *watchSeeds {

@@ -189,8 +189,8 @@ func (w *watcher) left(slots ...string) {
 // leftJob is left for all slots of a job.
 func (w *watcher) leftJob(job *watchedJob) { w.left(slices.Sorted(maps.Keys(job.slots))...) }
 
-// reportWhole reports what was read of the histories. Of the events, those are of use that tell
-// what was not read.
+// reportWhole reports what was read of the histories. Of the events, it needs those that tell
+// of gaps.
 func (w *watcher) reportWhole(cursor int64) error {
 	reading := &w.histories.reading
 	for _, ev := range w.events {

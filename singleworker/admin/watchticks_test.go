@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// What a history says beyond the tick record that was read before it is new, and what it does not
-// say is a gap, once.
+// Entries of a history beyond the tick record that was read before it are new, and missing ones are
+// a gap, once.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	entry := func(id string) zkrec.Entry {

@@ -133,7 +133,7 @@ type troubled struct {
 	ids   int
 }
 
-// What is reported of trouble is what a reading of all jobs finds, whatever was done to the jobs,
+// Reports of trouble agree with a reading of all jobs, whatever was done to the jobs,
 // to the instances that run them, and to the connection.
 func TestWatchTroubleIsWhatListFinds(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,8 @@ const schema, lastSchema = 1, 1000
 const maxRecord = 16 << 10
 
 // maxPart is how long a part is at most, in bytes: a little less than ZooKeeper takes in a request.
-// What somebody else has written may be within that, and longer with the escapes of this version,
-// which make six characters of one.
+// A part that somebody else has written may be within that, and longer with the escapes of this
+// version, which make six characters of one.
 const maxPart, escaped = 1_000_000, 6
 
 // head is the data of the node above those of the parts.

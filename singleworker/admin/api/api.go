@@ -3,7 +3,7 @@
 // their JSON names.
 //
 // Names are a contract: fields are added, never renamed or removed; codes are added, too. Times are
-// RFC 3339 in UTC. What is not known is absent or null. Items are never null.
+// RFC 3339 in UTC. Unknown values are absent or null. Items are never null.
 package api
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
-// The codes of errors of package admin, in ErrorBody.Code; swctl help exit-codes says what each
-// means.
+// The codes of errors of package admin, in ErrorBody.Code. swctl help exit-codes explains
+// each.
 const (
 	CodeInvalid     = "invalid"
 	CodeNotFound    = "not_found"

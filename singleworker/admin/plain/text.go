@@ -1,6 +1,6 @@
 // Package plain is text for people in which nothing is hidden: times, durations, names for a shell,
 // JSON, and text that others wrote, of which nothing moves a cursor, changes colours or reverses
-// what is read. It is not escaped for HTML.
+// the order of characters. It is not escaped for HTML.
 package plain
 
 import (
@@ -137,7 +137,8 @@ func JSON(out *bytes.Buffer, indent string, document any) error {
 }
 
 // Encode is json.Marshal without the escapes for HTML: who wants them adds them. It does not check
-// what a value encodes itself, as an encoder would: of long lists, that is most of the work.
+// the text of a value that encodes itself, as an encoder would: of long lists, that is most of the
+// work.
 func Encode(value any) ([]byte, error) {
 	if own, ok := value.(json.Marshaler); ok {
 		return own.MarshalJSON()

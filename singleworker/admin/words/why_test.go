@@ -66,8 +66,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// What an owner whose clock is ahead has recorded as missed is not taken for what no owner, or a
-// slow one, has missed.
+// Ticks that an owner whose clock is ahead has recorded as missed are told apart from those that no
+// owner, or a slow one, has missed.
 func TestRecordedBeforeItCame(t *testing.T) {
 	t.Parallel()
 	tick := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

@@ -45,8 +45,8 @@ type pile struct {
 }
 
 // scan is how far the slots of an instance were looked at for one that can be moved to another one.
-// What cannot be moved there stays so for the round: slots that were moved do not come back, who
-// can take a slot is known, and the moves between two instances only gain less (see gives and
+// A slot that cannot be moved there stays so for the round: slots that were moved do not come back,
+// who can take a slot is known, and the moves between two instances only gain less (see gives and
 // takes). So a slot is looked at once in each pass for two instances, and not again for each move.
 type scan struct{ pass, next int }
 
