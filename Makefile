@@ -25,7 +25,7 @@ HOUSE := ./singleworker/internal/house
 # Packages without goroutines, also in what they import: the race detector has nothing to see in them (internal/house/pure_test.go).
 PURE := ./cmd/swctl/internal/output ./sample/record ./singleworker/admin/plain ./singleworker/internal/agenda ./singleworker/internal/lease \
 	./singleworker/internal/ledger ./singleworker/internal/offset ./singleworker/internal/ticks ./singleworker/internal/txnlog \
-	./singleworker/invalid ./singleworker/swtest/audit ./singleworker/swtest/txns ./singleworker/txnaudit ./singleworker/zkdev/internal/tree
+	./singleworker/invalid ./singleworker/swtest/audit ./singleworker/swtest/txns ./singleworker/zkdev/internal/tree
 
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
 RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)

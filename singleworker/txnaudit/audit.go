@@ -39,25 +39,47 @@ type Options struct {
 	Since, Until time.Time
 	// Progress, if set, is called now and then with how many of all bytes were read.
 	Progress func(done, total int64)
+	// Follow goes on as the log of one server grows, until a violation or a loss is found, or until
+	// ctx is done, which is no error then. A server may have to cut off transactions that it had
+	// logged and its ensemble had not; then it is audited once more from the beginning of its files.
+	Follow bool
+	// CaughtUp, if set, is called by Follow at the end of the log, a few times a second, with the last
+	// transaction and all counts.
+	CaughtUp func(last Point, counts Counts)
 }
 
+// ErrServers is returned by Follow for the files of several servers, of which each may stop.
+var ErrServers = errors.New("only the files of one server can be followed")
+
 // Run audits a group. Violations are not an error. Errors: ErrNoLog, ErrNoGroup, ErrCorrupt,
-// ErrFile, the cause of ctx.
+// ErrFile, ErrServers, the cause of ctx.
 func Run(ctx context.Context, opts Options) (Report, error) {
 	if err := zkrec.CheckServerType(opts.ServerType); err != nil {
 		return Report{}, fmt.Errorf("server type %q: %w", opts.ServerType, err)
 	}
-	files, err := collect(opts.Dirs)
-	if err != nil {
-		return Report{}, err
-	}
-	for {
-		a := newAuditor(opts, files)
-		report, err := a.run(ctx)
-		if err != nil || a.back == nil {
-			return report, err
+	var back []txnlog.Loss
+	for cut := 0; ; {
+		files, err := collect(opts.Dirs)
+		if err != nil {
+			return Report{}, err
 		}
-		files.back = append(files.back, *a.back) // from the beginning, with what came back where it belongs
+		if opts.Follow && len(files.servers) > 1 {
+			return Report{}, fmt.Errorf("%w: %q are of %d", ErrServers, opts.Dirs, len(files.servers))
+		}
+		files.back = back
+		a := newAuditor(opts, files)
+		if cut > 0 {
+			a.notef("the server has cut off transactions %d times: its ensemble had continued without them", cut)
+		}
+		report, err := a.run(ctx)
+		switch {
+		case opts.Follow && errors.Is(err, txnlog.ErrCut):
+			cut++
+		case err != nil || a.back == nil:
+			return report, err
+		default:
+			back = append(back, *a.back) // from the beginning, with what came back where it belongs
+		}
 	}
 }
 
@@ -81,9 +103,13 @@ func (a *auditor) run(ctx context.Context) (Report, error) {
 			a.opts.Progress(done, a.files.bytes)
 		}
 	}
-	notes, err := a.files.each(ctx, progress, a.setAside, a.take)
-	if err == nil {
-		err = a.failed
+	files := a.files
+	if a.opts.Follow {
+		files.wait = func() ([]txnlog.File, error) { return a.wait(ctx) }
+	}
+	notes, err := files.each(ctx, progress, a.setAside, a.take)
+	if a.opts.Follow && err != nil && ctx.Err() != nil {
+		err = nil
 	}
 	if err != nil || a.back != nil {
 		return Report{}, err
@@ -116,7 +142,6 @@ type auditor struct {
 	broken map[ledger.Rule]int
 	groups map[string]bool // that the log has, this one or others
 	found  bool            // something of the group
-	failed error
 
 	past   *txnlog.History
 	aside  []txnlog.Loss // each a number of transactions with none in between that was judged
@@ -171,7 +196,28 @@ func (a *auditor) take(txn *txnlog.Txn) bool {
 		a.report.Last = at
 	}
 	a.ledger.Apply(txn)
-	return true
+	return !a.opts.Follow || len(a.report.Violations)+len(a.losses()) == 0
+}
+
+// looksEach is how often the files are looked at for more when they are followed.
+const looksEach = 250 * time.Millisecond
+
+// wait waits a moment at the end of the log, and returns the files that there are then.
+func (a *auditor) wait(ctx context.Context) ([]txnlog.File, error) {
+	if a.opts.CaughtUp != nil && a.ledger != nil {
+		a.opts.CaughtUp(a.report.Last, a.counts())
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(looksEach):
+	}
+	files, err := collect(a.opts.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	a.files.snapshots = files.snapshots
+	return files.servers[0].Logs, nil
 }
 
 // maxBack bounds how often an audit begins again.
@@ -295,15 +341,26 @@ func (a *auditor) closeLedger() {
 	if a.ledger == nil || a.muted {
 		return
 	}
+	a.report.Losses = append(a.report.Losses, a.losses()...)
+	a.report.Counts = a.counts()
+	a.before = ledger.Counts{}
+}
+
+// losses are those that the transactions since the last gap show, as many as the report takes.
+func (a *auditor) losses() (shown []Loss) {
 	for _, loss := range a.past.Losses() {
-		if len(a.report.Losses) < MaxViolations && !loss.Time.Before(a.opts.Since) && loss.Shown <= a.last {
-			a.report.Losses = append(a.report.Losses, Loss{
+		if len(a.report.Losses)+len(shown) < MaxViolations && !loss.Time.Before(a.opts.Since) && loss.Shown <= a.last {
+			shown = append(shown, Loss{
 				First: Hex(loss.First), Last: Hex(loss.Last), Transactions: loss.Txns, Shown: Point{Hex(loss.Shown), loss.Time.UTC()}, Back: loss.Back,
 			})
 		}
 	}
-	a.report.Counts = a.report.Counts.plus(countsOf(a.ledger.Counts()), 1).plus(countsOf(a.before), -1)
-	a.before = ledger.Counts{}
+	return shown
+}
+
+// counts is how much was judged.
+func (a *auditor) counts() Counts {
+	return a.report.Counts.plus(countsOf(a.ledger.Counts()), 1).plus(countsOf(a.before), -1)
 }
 
 // How much of the log is shown around a violation.

@@ -17,6 +17,8 @@ type evidence struct {
 	snapshots []txnlog.File // of all of them, by zxid
 	bytes     int64         // of the logs
 	back      []txnlog.Loss // were taken back, and came back
+
+	wait func() ([]txnlog.File, error) // of Logs
 }
 
 // collect lists the files in the directories.
@@ -64,6 +66,7 @@ func (e evidence) each(ctx context.Context, progress func(done int64), aside fun
 	}()
 	for _, files := range e.servers {
 		s := &server{logs: txnlog.NewLogs(files.Logs), snapshots: files.Snapshots}
+		s.logs.Wait = e.wait
 		all = append(all, s)
 		if err := s.advance(); err != nil {
 			return nil, err

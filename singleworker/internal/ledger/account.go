@@ -91,7 +91,7 @@ type item struct {
 func (l *Ledger) judgeBeginning(j *Job) {
 	switch {
 	case !j.Known.Tick:
-		l.counts.Unread++
+		l.unread(j, "tick record")
 		return
 	case !l.inForce(j.Name) || j.Tick.Watermark == l.txn.Time.UnixMilli():
 		return // of a node that was missing: it begins when it is made

@@ -14,7 +14,7 @@ func hex(zxid int64) string { return "0x" + strconv.FormatInt(zxid, 16) }
 // judgeTick judges a change of a tick record, of the history, or of both.
 func (l *Ledger) judgeTick(j *Job, t *touch) {
 	if t.set.tick && !j.Known.Tick || t.set.history && !j.Known.History {
-		l.counts.Unread++
+		l.unread(j, "tick record, or a history,")
 		return
 	}
 	if !t.before.Known.Tick || !j.Known.Tick || t.set.history && !t.before.Known.History {

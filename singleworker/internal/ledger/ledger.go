@@ -27,7 +27,8 @@ const (
 	// that is to be repeated stays on record until it is, or there is a reason to give it up. No tick
 	// is claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
 	Claim Rule = "claim"
-	// Claimant: only the owner claims, in its own session and with its own token.
+	// Claimant: only the owner claims, in its own session and with its own token. A session that is
+	// no instance's spoils no record of a slot's ticks.
 	Claimant Rule = "claimant"
 	// Token: the fencing tokens of a slot's claims never go back.
 	Token Rule = "token"
@@ -341,6 +342,15 @@ func (l *Ledger) who() string {
 		return sid
 	}
 	return fmt.Sprintf("session %#x, which is no instance's,", l.txn.Session)
+}
+
+// unread counts a record that cannot be read. Instances write only records that can be. So if a
+// session wrote it that is no instance's, somebody has spoiled it.
+func (l *Ledger) unread(j *Job, what string) {
+	l.counts.Unread++
+	if writer, known := l.writer(); known && writer == "" && !j.Newer {
+		l.violatef(Claimant, j.Name, "%s writes a %s that cannot be read", l.who(), what)
+	}
 }
 
 // inForce reports whether a slot is one of its job's: not of a job that is gone, or being deleted,

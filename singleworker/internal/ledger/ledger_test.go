@@ -330,6 +330,11 @@ func TestResults(t *testing.T) {
 			w.write(25, operator, set(tree.Tick("j"), nil))
 			w.tick["j"] = zkrec.Tick{Watermark: ms(25)}
 			w.record(30, "j", w.claimed("j", 30, "r2"))
+		}, []ledger.Rule{ledger.Claimant}},
+		{"a record that an instance makes unreadable", func(w *world) { ran(w); w.write(15, 1, set(tree.Tick("j"), []byte("garbage"))) }, nil},
+		{"a record of a newer version", func(w *world) {
+			ran(w)
+			w.write(15, operator, set(tree.Tick("j"), []byte(`{"schema": 1000}`)))
 		}, nil},
 	})
 }

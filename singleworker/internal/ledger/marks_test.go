@@ -45,7 +45,7 @@ func (w *world) late() zkrec.Log {
 // read it.
 func (w *world) loses(second float64, index int, data []byte) {
 	path := tree.HistoryPage("j", index)
-	w.write(second, operator, set(path, []byte("garbage")))
+	w.write(second, 1, set(path, []byte("garbage")))
 	w.write(second+1, operator, set(path, data))
 	log := w.history["j"]
 	pages := make([][]byte, zkrec.HistoryPages)
@@ -124,15 +124,15 @@ func TestMarks(t *testing.T) {
 		}, account},
 		{"a record that was emptied beside a history that nobody can read", func(w *world) {
 			w.runs(2)
-			w.write(25, operator, set(tree.History("j"), []byte("garbage")))
-			w.write(26, operator, set(tree.Tick("j"), []byte("garbage")))
+			w.write(25, 1, set(tree.History("j"), []byte("garbage")))
+			w.write(26, 1, set(tree.Tick("j"), []byte("garbage")))
 			w.write(27, operator, set(tree.Tick("j"), zkrec.Tick{Watermark: ms(27)}.Encode()))
 			w.tick["j"] = zkrec.Tick{Watermark: ms(27)}
 			w.record(30, "j", w.claimed("j", 30, "r3"))
 		}, nil},
 		{"what was lost, and is forgotten by nobody", func(w *world) {
 			w.runs(2)
-			w.write(25, operator, set(tree.History("j"), []byte("garbage")))
+			w.write(25, 1, set(tree.History("j"), []byte("garbage")))
 			w.write(26, operator, set(tree.History("j"), nil))
 			w.history["j"] = zkrec.Log{}.From(zkrec.Mark{Rev: 2, Number: 2}).Add(zkrec.MinHistory, ms(20), missed(30, 30, 1))
 			page := bytes.Replace(w.history["j"].Encode(0), []byte(`"dropped":2`), []byte(`"dropped":1`), 1)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -54,6 +55,7 @@ type Job struct {
 	Registered map[string]bool
 	Requests   map[string]bool // by id: those that wait
 	Known      Known
+	Newer      bool // a newer version has written one of its records
 }
 
 // Known says which records were seen, and could be read: a log may begin in the middle.
@@ -268,7 +270,11 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 	case node == NodeRequests && rest != "":
 		j.Requests[rest] = true
 	}
+	j.seen(err)
 }
+
+// seen notes whether a newer version has written a record that was read with err.
+func (j *Job) seen(err error) { j.Newer = j.Newer || errors.As(err, new(*zkrec.SchemaError)) }
 
 // page: a page of a slot's history was written.
 func (j *Job) page(rest string, data []byte) {
@@ -279,6 +285,7 @@ func (j *Job) page(rest string, data []byte) {
 	j.Pages[index] = data
 	j.History, err = zkrec.ParseHistory(j.Pages[:])
 	j.Known.History = err == nil
+	j.seen(err)
 }
 
 // specified: a job's own node was written, or a shard's was made.

@@ -101,7 +101,7 @@ func (l *Ledger) judgeBegun(j *Job, rec zkrec.Tick) {
 // judgeComplete judges a record of complete ticks.
 func (l *Ledger) judgeComplete(j *Job, t *touch) {
 	if !j.Known.Complete {
-		l.counts.Unread++
+		l.unread(j, "record of complete ticks")
 		return
 	}
 	if !t.before.Known.Complete || !j.Known.Spec {

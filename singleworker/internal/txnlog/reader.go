@@ -21,6 +21,10 @@ var ErrTorn = errors.New("txnlog: the last record is torn")
 // ErrFile is returned for a file, or a directory, that cannot be opened, listed or read.
 var ErrFile = errors.New("txnlog: cannot read")
 
+// ErrCut is returned when a server has cut off transactions that were read: it had logged them as
+// the leader, or for one, and its ensemble has continued without them.
+var ErrCut = errors.New("txnlog: the server has cut its log")
+
 const (
 	logMagic      = 0x5a4b4c47 // ZKLG
 	snapshotMagic = 0x5a4b534e // ZKSN
@@ -61,6 +65,12 @@ func (l *Reader) head() error {
 		return fmt.Errorf("%w: format version %d, this one reads %d", ErrCorrupt, binary.BigEndian.Uint32(head[4:]), fileVersion)
 	}
 	return nil
+}
+
+// resume reads on from in, whose next byte is the one at the offset.
+func (l *Reader) resume(in io.Reader, at int64) {
+	l.in.Reset(in)
+	l.offset = at
 }
 
 // Offset is how many bytes were read.

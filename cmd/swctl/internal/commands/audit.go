@@ -16,6 +16,7 @@ import (
 const (
 	flagTxnLog = "txnlog"
 	flagSince  = "since"
+	flagFollow = "follow"
 )
 
 func (a *app) auditCommand() *cmdline.Command {
@@ -30,15 +31,20 @@ violation with the transactions around it, and exits with 1.
 It connects to nothing: run it on the server, as a user who can read its files, or on a
 copy of them. The server may be running. Of --zk only the chroot counts. --timeout applies
 only if it is given. What was purged cannot be judged; the remarks say so. A log has only
-writes that were made: whether a run began in time, or what its handler did, is not in it.`,
+writes that were made: whether a run began in time, or what its handler did, is not in it.
+
+--follow judges a server's log as it grows, until the first broken promise, which it exits with
+as above, or until interrupted. Run it as a service whose unit has an OnFailure=.`,
 		Examples: `swctl audit --txnlog /var/lib/zookeeper
 swctl audit --txnlog /data --txnlog /datalog --since '2026-11-22 02:00' --until '2026-11-22 04:00'
 swctl audit --txnlog zk1/data --txnlog zk2/data --zk zk1:2181/apps
-swctl audit --txnlog /data -o json | jq '.violations[0], .around'`,
+swctl audit --txnlog /data -o json | jq '.violations[0], .around'
+swctl audit --txnlog /var/lib/zookeeper --follow || mail -s 'audit of billing' ops@example.com`,
 		Flags: []cmdline.Flag{
 			{Name: flagTxnLog, Usage: "`DIR` dataDir or dataLogDir of a server; may be repeated, also for other servers of the ensemble", Repeated: true},
 			{Name: flagSince, Usage: "`TIME` judge from then on: 2006-01-02 15:04 in UTC, or RFC 3339"},
 			{Name: flagUntil, Usage: "`TIME` until when"},
+			{Name: flagFollow, Usage: "go on as the log grows, until a promise is broken"},
 		},
 		Run: a.run(audit),
 	}
@@ -101,8 +107,10 @@ func (c *call) auditOptions() (opts txnaudit.Options, err error) {
 			return opts, err
 		}
 	}
+	opts.Follow = c.Flags.Bool(flagFollow)
 	if c.Interactive {
 		opts.Progress = c.progress()
+		opts.CaughtUp = c.caughtUp()
 	}
 	return opts, nil
 }
@@ -121,6 +129,21 @@ func (c *call) progress() func(done, total int64) {
 	}
 }
 
+// saysEach is how often an audit that follows the log says what it has judged.
+const saysEach = time.Minute
+
+// caughtUp says on the terminal up to when an audit has judged, when it has read all there was and
+// then now and then.
+func (c *call) caughtUp() func(txnaudit.Point, txnaudit.Counts) {
+	var last time.Time
+	return func(at txnaudit.Point, counts txnaudit.Counts) {
+		if now := c.Now(); now.Sub(last) >= saysEach {
+			last = now
+			c.Sayf("audit: nothing is broken up to %s, zxid %v: %d claims", at.Time.Format(time.RFC3339), at.Zxid, counts.Claims)
+		}
+	}
+}
+
 // auditError says what to try when files cannot be audited.
 func auditError(err error) error {
 	switch {
@@ -128,6 +151,8 @@ func auditError(err error) error {
 		return cmdline.Usage("audit: %w", err).Try("--%s DIR, what zoo.cfg calls dataDir or dataLogDir", flagTxnLog)
 	case errors.Is(err, txnaudit.ErrNoGroup):
 		return cmdline.Usage("audit: %w", err).Try("--server-type NAME, --zk HOSTS/CHROOT if the application has a chroot, and other times (--since, --until)")
+	case errors.Is(err, txnaudit.ErrServers):
+		return cmdline.Usage("audit: %w", err).Try("a --%s of each server, in a process of its own", flagFollow)
 	case errors.Is(err, txnaudit.ErrCorrupt):
 		return cmdline.Usage("audit: %w", err).Try("the files of another server of the ensemble")
 	case errors.Is(err, txnaudit.ErrFile):
