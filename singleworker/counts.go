@@ -19,10 +19,11 @@ const keepCounts = time.Hour
 // counts is what Stats is made of. Its methods are called for each event, from several goroutines,
 // so they only count.
 type counts struct {
-	mu    sync.Mutex
-	stats Stats
-	jobs  map[string]*jobCounts
-	swept time.Time // when jobs was last looked through for those to forget
+	mu      sync.Mutex
+	stats   Stats
+	jobs    map[string]*jobCounts
+	hanging map[string]bool // by ID: runs in progress
+	swept   time.Time       // when jobs was last looked through for those to forget
 }
 
 // jobCounts is kept for every job that is owned, so what only jobs that run need is apart.
@@ -42,7 +43,7 @@ type origin struct {
 }
 
 func newCounts() *counts {
-	return &counts{stats: Stats{Sessions: make(map[SessionState]uint64)}, jobs: make(map[string]*jobCounts), swept: time.Now()}
+	return &counts{stats: Stats{Sessions: make(map[SessionState]uint64)}, jobs: make(map[string]*jobCounts), hanging: make(map[string]bool), swept: time.Now()}
 }
 
 // job returns the counts of a job. mu must be held.
@@ -201,7 +202,8 @@ func refusalOf(err error) string {
 func (c *counts) hung(r RunInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.both(c.job(r.Job), func(n *Counts) { n.Hung++ })
+	c.hanging[r.RunID] = true
+	c.stats.Hung = len(c.hanging)
 }
 
 func (c *counts) ended(r RunResult) {
@@ -210,6 +212,8 @@ func (c *counts) ended(r RunResult) {
 	j, took := c.job(r.Job), r.Ended.Sub(r.Started)
 	j.running--
 	c.stats.Running--
+	delete(c.hanging, r.RunID)
+	c.stats.Hung = len(c.hanging)
 	if j.owned == 0 {
 		j.idle = time.Now()
 	}

@@ -18,6 +18,9 @@ type Stats struct {
 	// result, and Waiting the slots whose next run waits because Config.MaxRunning runs are in
 	// progress.
 	Owned, Running, Waiting int
+	// Hung is how many of the runs in progress take so long that they seem to hang: see
+	// Hooks.OnRunHung.
+	Hung int
 	// Total counts for all jobs, including those that Jobs has forgotten.
 	Total Counts
 	// Jobs are the jobs of which this instance owns a slot, or owned one or had a run in progress
@@ -78,8 +81,6 @@ type Counts struct {
 	// Runs is how many runs ended, by state: StateOK, StateFailed, StateTimedOut, StateInterrupted and
 	// StateRefused.
 	Runs map[history.State]uint64
-	// Hung is how many runs took so long that they counted as hung: see Hooks.OnRunHung.
-	Hung uint64
 	// Unrecorded is how many of their results could not be written to ZooKeeper.
 	Unrecorded uint64
 	// Skipped and Missed are how many ticks were not run, by reason, as recorded by this

@@ -77,9 +77,7 @@ var instanceTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*in
 	metric.Row("singleworker_run_failures_total", metric.Counter, []string{"state"}, "Runs that have ended without success.", func(i *instance, o *metric.Out) {
 		failed(o, i.Total.Runs)
 	}),
-	metric.Row("singleworker_runs_hung_total", metric.Counter, nil, "Runs that took so long that they counted as hung; they may have ended since.", func(i *instance, o *metric.Out) {
-		o.Value(float64(i.Total.Hung))
-	}),
+	metric.Row("singleworker_runs_hung", metric.Gauge, nil, "Runs in progress that take so long that they seem to hang.", func(i *instance, o *metric.Out) { o.Value(float64(i.Hung)) }),
 	metric.Row("singleworker_run_lateness_seconds", metric.Histogram, nil, "How long after their ticks first attempts began.", func(i *instance, o *metric.Out) {
 		o.Histogram(&i.Total.Lateness)
 	}),

@@ -47,7 +47,7 @@ func TestHookTellsOfHungRunsAsTheListDoes(t *testing.T) {
 				}
 				a := c.Start("a", setup)
 				time.Sleep(time.Until(c.Begun().Truncate(time.Hour).Add(30*time.Minute + 30*time.Second)))
-				c.Start("b", setup)
+				b := c.Start("b", setup)
 				if err := a.Stop(); err != nil {
 					t.Error(err)
 				}
@@ -66,6 +66,12 @@ func TestHookTellsOfHungRunsAsTheListDoes(t *testing.T) {
 				time.Sleep(5 * time.Minute)
 				if more := len(hung); more != max(1, j.Shards)-1 {
 					t.Errorf("told %d times more of %d slots", more, max(1, j.Shards))
+				}
+				if counted := b.Manager().Stats().Hung; counted != max(1, j.Shards) {
+					t.Errorf("%d runs hang, by the counts", counted)
+				}
+				if err := b.Stop(); err != nil || b.Manager().Stats().Hung != 0 {
+					t.Errorf("%v; %d runs hang after a stop", err, b.Manager().Stats().Hung)
 				}
 			})
 		})
