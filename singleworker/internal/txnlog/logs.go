@@ -120,9 +120,9 @@ func (l *Logs) end(at int64, why error) error {
 	return nil
 }
 
-// more verifies that the file still has what was read of it. It returns whether there may be more
-// of it: the server may have completed it before it began the next one, so it is read once more
-// when there is a next one.
+// more verifies that the file is still as long as it was when it was read. It returns whether there
+// may be more of it: the server may have completed it before it began the next one, so it is read
+// once more when there is a next one.
 func (l *Logs) more(at int64) (bool, error) {
 	last := len(l.files) == 1
 	if last {

@@ -129,7 +129,7 @@ func (c *call) progress() func(done, total int64) {
 	}
 }
 
-// saysEach is how often an audit that follows the log says what it has judged.
+// saysEach is how often an audit that follows the log says how far it is.
 const saysEach = time.Minute
 
 // caughtUp says on the terminal up to when an audit has judged, when it has read all there was and
