@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"time"
 
@@ -46,6 +47,7 @@ func find(commands []*Command, name string) *Command {
 
 // App is the program and everything it touches of the outside world.
 type App struct {
+	Program        string // the command by which users call it
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Env            func(string) string
@@ -78,9 +80,9 @@ func (a *App) dispatch(ctx context.Context, l Line) error {
 	case l.Unknown != "":
 		return unknownCommand(a.commands(), l.Unknown)
 	case l.Command == nil && (l.Help || l.empty()):
-		return a.print(appHelp(a.commands()))
+		return a.print(a.appHelp())
 	case l.Help:
-		return a.print(commandHelp(l.Command))
+		return a.print(a.commandHelp(l.Command))
 	case l.Err != nil:
 		return l.Err
 	case l.Command == nil:
@@ -98,7 +100,7 @@ func (a *App) cli(cmd *Command) *cli.App {
 		flags = append(flags, f.cli())
 	}
 	return &cli.App{
-		Name: "swctl", Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
+		Name: a.Program, Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
 		HideHelp: true, HideHelpCommand: true, HideVersion: true,
 		DisableSliceFlagSeparator: true, // --arg x=1,2 is one value
 		OnUsageError:              badFlagValue,
@@ -124,7 +126,15 @@ func (a *App) print(text []byte) error {
 
 // Sayf writes a remark to stderr at once; it is not part of the output.
 func (a *App) Sayf(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, "swctl: %s\n", plain.OneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.Stderr, "%s: %s\n", a.Program, plain.OneLine(fmt.Sprintf(a.named(format), args...)))
+}
+
+// itself finds the program's name in the texts of this package and its users, which all say swctl.
+var itself = regexp.MustCompile(`(?m)(^|[\s(])swctl([\s:,;.)']|$)`)
+
+// named puts the name by which users call the program into a text.
+func (a *App) named(text string) string {
+	return itself.ReplaceAllString(text, "${1}"+a.Program+"${2}")
 }
 
 // IsTerminal reports whether a stream is a terminal or another character device: reading an

@@ -29,7 +29,7 @@ type Call struct {
 
 // Notef adds a remark that follows the output, on stderr.
 func (c *Call) Notef(format string, args ...any) {
-	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+	c.notes = append(c.notes, fmt.Sprintf(c.named(format), args...))
 }
 
 // PutJSON renders the output of the command as JSON.

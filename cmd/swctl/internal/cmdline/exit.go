@@ -124,7 +124,7 @@ func codeNamed(name string) ExitCode {
 
 // report writes an error to stderr and returns the exit code.
 func (a *App) report(err error, asJSON bool) ExitCode {
-	code, hint := classify(err), HintOf(err)
+	code, hint := classify(err), a.named(HintOf(err))
 	if asJSON {
 		var text bytes.Buffer
 		document := api.Error{Error: api.ErrorBody{Code: code.name(), Message: err.Error(), Hint: hint}}

@@ -11,6 +11,12 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 )
 
+// The topics of help that are no commands.
+const (
+	topicExitCodes = "exit-codes"
+	topicSchedule  = "schedule"
+)
+
 func (a *App) helpCommand() *Command {
 	return &Command{
 		Name: "help", Args: "[COMMAND | TOPIC]",
@@ -29,17 +35,17 @@ func (a *App) help(_ context.Context, c *Call) error {
 	}
 	switch name {
 	case "":
-		return a.print(appHelp(a.commands()))
-	case "exit-codes":
-		return a.print(exitCodesHelp())
-	case "schedule":
-		return a.print([]byte(scheduleHelp))
+		return a.print(a.appHelp())
+	case topicExitCodes:
+		return a.print([]byte(a.named(exitCodesHelp())))
+	case topicSchedule:
+		return a.print([]byte(a.named(scheduleHelp)))
 	default:
 		if cmd := find(a.commands(), name); cmd != nil {
-			return a.print(commandHelp(cmd))
+			return a.print(a.commandHelp(cmd))
 		}
 		err := Usage("no command or topic %q", name)
-		if near := Nearest(name, []string{"exit-codes", "schedule"}); near != "" {
+		if near := Nearest(name, []string{topicExitCodes, topicSchedule}); near != "" {
 			return err.Try("swctl help %s", near)
 		}
 		if near := meant(a.commands(), name); near != "" {
@@ -49,7 +55,7 @@ func (a *App) help(_ context.Context, c *Call) error {
 	}
 }
 
-func appHelp(commands []*Command) []byte {
+func (a *App) appHelp() []byte {
 	var out bytes.Buffer
 	out.WriteString(`swctl submits, cancels and shows the timed jobs that the instances of an
 application share through ZooKeeper.
@@ -60,7 +66,7 @@ Usage:
 Commands:
 `)
 	t := &output.Table{}
-	for _, cmd := range commands {
+	for _, cmd := range a.commands() {
 		t.Row(strings.TrimSpace(strings.Join(append([]string{cmd.Name}, cmd.Aliases...), ", ")+" "+cmd.Args), cmd.Short)
 	}
 	t.Write(&out, "  ")
@@ -73,10 +79,10 @@ Examples:
 
 swctl help COMMAND tells more; swctl help exit-codes and swctl help schedule too.
 `)
-	return out.Bytes()
+	return []byte(a.named(out.String()))
 }
 
-func commandHelp(cmd *Command) []byte {
+func (a *App) commandHelp(cmd *Command) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "swctl %s: %s\n\nUsage:\n", cmd.Name, cmd.Short)
 	for _, name := range append([]string{cmd.Name}, cmd.Aliases...) {
@@ -95,7 +101,7 @@ func commandHelp(cmd *Command) []byte {
 	for example := range strings.Lines(cmd.Examples) {
 		fmt.Fprintf(&out, "  %s\n", strings.TrimRight(example, "\n"))
 	}
-	return out.Bytes()
+	return []byte(a.named(out.String()))
 }
 
 func writeFlags(out *bytes.Buffer, title string, flags []Flag) {
@@ -115,7 +121,7 @@ func writeFlags(out *bytes.Buffer, title string, flags []Flag) {
 	t.Write(out, "  ")
 }
 
-func exitCodesHelp() []byte {
+func exitCodesHelp() string {
 	var out bytes.Buffer
 	out.WriteString("Exit codes, with the names they have in errors under -o json:\n\n")
 	t := &output.Table{}
@@ -123,7 +129,7 @@ func exitCodesHelp() []byte {
 		t.Row(strconv.Itoa(int(info.code)), info.name, info.meaning)
 	}
 	t.Write(&out, "  ")
-	return out.Bytes()
+	return out.String()
 }
 
 const scheduleHelp = `A schedule says when a job runs. Quote it, or the shell takes it apart.

@@ -66,7 +66,8 @@ func newHarness(t *testing.T) *harness {
 		},
 	}
 	h.App = &cmdline.App{
-		Stdin: strings.NewReader(""), Stdout: &h.out, Stderr: &h.errs,
+		Program: "swctl",
+		Stdin:   strings.NewReader(""), Stdout: &h.out, Stderr: &h.errs,
 		Env:      func(name string) string { return h.vars[name] },
 		Now:      func() time.Time { return testNow },
 		Commands: h.app.commands(),

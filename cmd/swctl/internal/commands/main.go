@@ -27,13 +27,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
-// Main runs the command line of the process, and exits. It knows the stores of run logs that are
-// given, by the schemes of their URLs, beside files.
-func Main(stores map[string]StoreOpener) {
+// Main runs the command line of the process, and exits. It names itself as program in its texts, and
+// knows the stores of run logs that are given, by the schemes of their URLs, beside files.
+func Main(program string, stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
 	a := &app{dial: group.Dial, whoami: admin.Self, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
 	line := &cmdline.App{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
+		Program: program,
+		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
 		Commands:    a.commands(),
 	}

@@ -93,8 +93,8 @@ func TestStoresAreRefused(t *testing.T) {
 		{"runlog --store postgres:///db?a=%zz&password=pw", "has a password"},
 		{"runlog --store sqlite:what?%comes", "cannot open it"},
 		{"runlog --store postgres://u@h/db?a;password=pw", "is not a URL"},
-		{"runlog --store postgres://h/db?sslmode=require", "swctl-sql"},
-		{"runlog --store postgres://h/db", "swctl-sql"},
+		{"runlog --store postgres://h/db?sslmode=require", "no stores of the kind postgres"},
+		{"runlog --store postgres://h/db", "try: --store file:DIRECTORY or sqlite:...\n"},
 		{"runlog --store sqlite:x", "cannot open it"},
 		{"runlog --store %zz:pw", "is not a URL"},
 		{"runlog --store file:/dev/null/x", "not a directory"},
@@ -119,5 +119,17 @@ func TestStoresAreRefused(t *testing.T) {
 		if h.exec("history", "--all"); strings.Contains(h.errs.String(), "pw") || !strings.Contains(h.errs.String(), "no stores of the kind") {
 			t.Error(h.errs.String())
 		}
+	}
+}
+
+// Who asks for a database is told how to get the program that has it.
+func TestProgramWithDatabases(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.vars[envStore] = "sqlite:runs.db"
+	code := h.exec("history", "--all")
+	want := "swctl: SWCTL_STORE: this program has no stores of the kind sqlite\ntry: go install " + withDatabases + ", and swctl-sql instead of swctl"
+	if text := h.errs.String(); code != cmdline.ExitUsage || !strings.HasPrefix(text, want) || strings.Count(text, "\n") != 2 {
+		t.Errorf("exit %d, %s", code, text)
 	}
 }

@@ -67,7 +67,11 @@ func (c *call) openStore() (runlog.Store, error) {
 		open = openFiles
 	}
 	if open == nil {
-		return nil, cmdline.Usage("%s: this swctl has no stores of the kind %s", source, plain.Quoted(address.Scheme)).Try("%s; or swctl-sql, which has databases", try)
+		refused := cmdline.Usage("%s: this program has no stores of the kind %s", source, plain.Quoted(address.Scheme))
+		if len(c.stores) == 0 {
+			return nil, refused.Try("go install %s, and swctl-sql instead of swctl, which has PostgreSQL, MySQL, MariaDB and SQLite; or %s", withDatabases, try)
+		}
+		return nil, refused.Try("%s", try)
 	}
 	store, err := open(address)
 	if err != nil {
@@ -75,6 +79,9 @@ func (c *call) openStore() (runlog.Store, error) {
 	}
 	return store, nil
 }
+
+// withDatabases is the program with drivers, as go install takes it.
+const withDatabases = "github.com/swjobs/singleworker/cmd/swctl/swctl-sql@latest"
 
 // hasPassword reports whether a URL holds a password: in its user, or in its query, as PostgreSQL's
 // may.

@@ -45,6 +45,6 @@ func version(_ context.Context, c *call) error {
 		if out.Revision != "" {
 			about = fmt.Sprintf("%.7s, %s", out.Revision, out.Go)
 		}
-		fmt.Fprintf(&c.Out, "swctl %s (%s)\n", out.Version, about)
+		fmt.Fprintf(&c.Out, "%s %s (%s)\n", c.Program, out.Version, about)
 	})
 }
