@@ -144,7 +144,7 @@ monitoring: ## the modules for metrics and traces, the alert rules with promtool
 # A module beside the library, so that it links no drivers.
 .PHONY: runlog
 runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, under kill -9 of its reader
-	integration/databases.sh install
+	integration/packages.sh postgresql mariadb-server
 	cd cmd/swctl/swctl-sql && $(GOLANGCI) run && go test -count=1 ./...
 
 # -count=1: the files of the clone are no inputs of the test. Only what the cache of modules lacks comes from the network.
@@ -158,6 +158,7 @@ installed: ## go install of each command from a module proxy that has this clone
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
+	integration/packages.sh bash zsh fish
 	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos|install)$$')
 
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.

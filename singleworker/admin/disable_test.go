@@ -189,6 +189,9 @@ func TestInstance(t *testing.T) {
 			w.Errorf("%d bulk requests for 602 jobs", requests)
 		}
 		t.Logf("%d bulk requests for 602 jobs", requests)
+		if handlers, err := w.c.Handlers(w.Context()); err != nil || !slices.Equal(handlers, d.Handlers) {
+			w.Errorf("handlers of the group: %q, %v", handlers, err)
+		}
 		if _, err := w.c.Instance(w.Context(), "app-9"); !errors.Is(err, ErrNoInstance) {
 			w.Errorf("%v, want ErrNoInstance", err)
 		}

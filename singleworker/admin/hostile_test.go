@@ -188,6 +188,9 @@ func TestInstanceWithoutAListOfHandlers(t *testing.T) {
 			if d, err := w.c.Instance(w.Context(), "old"); err != nil || d.Handlers != nil {
 				t.Errorf("%q: the instance has the handlers %q, %v", hash, d.Handlers, err)
 			}
+			if handlers, err := w.c.Handlers(w.Context()); err != nil || len(handlers) > 0 {
+				t.Errorf("%q: the group has the handlers %q, %v", hash, handlers, err)
+			}
 			if _, err := w.c.Cancel(w.Context(), "job"); err != nil {
 				t.Errorf("%q: not canceled: %v", hash, err)
 			}

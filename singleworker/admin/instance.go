@@ -62,14 +62,8 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 	}
 	record := i.place.record
 	d = InstanceDetails{SessionID: fmt.Sprintf("0x%x", stat.EphemeralOwner), SessionTimeout: time.Duration(record.SessionTimeout)}
-	if record.Handlers != "" {
-		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(record.Handlers))
-		if zkconn.IsUnknown(err) {
-			return d, err
-		}
-		if names, parseErr := zkrec.ParseHandlers(record.Handlers, data); err == nil && parseErr == nil {
-			d.Handlers = append([]string{}, names...)
-		}
+	if d.Handlers, err = c.handlersOf(ctx, record); err != nil {
+		return d, err
 	}
 	if d.Slots, err = c.ownedBy(ctx, sid); err != nil {
 		return d, err
@@ -83,6 +77,23 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 	i.ClockOffset, err = c.clockOffset(ctx, i.Incarnation)
 	d.Instance = i
 	return d, err
+}
+
+// handlersOf reads the handlers that an instance publishes, sorted. It is nil of one that publishes
+// none, or whose list cannot be read.
+func (c *Client) handlersOf(ctx context.Context, record zkrec.Instance) ([]string, error) {
+	if record.Handlers == "" {
+		return nil, nil
+	}
+	data, _, err := c.conn.Get(ctx, c.tree.HandlerList(record.Handlers))
+	if zkconn.IsUnknown(err) {
+		return nil, err
+	}
+	names, parseErr := zkrec.ParseHandlers(record.Handlers, data)
+	if err != nil || parseErr != nil {
+		return nil, nil //nolint:nilerr // who lists jobs judges by their registrations then
+	}
+	return append([]string{}, names...), nil
 }
 
 // ownedBy reads what an instance owns.

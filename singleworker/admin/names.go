@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -40,5 +41,41 @@ func (c *Client) ServerTypes(ctx context.Context) ([]string, error) {
 		}
 		slices.Sort(found)
 		return found, err
+	})
+}
+
+// InstanceIDs lists the IDs of the instances, sorted, without reading the instances. Errors:
+// ErrDenied, ErrUnavailable.
+func (c *Client) InstanceIDs(ctx context.Context) ([]string, error) {
+	return retried(ctx, c, "list IDs of instances", func() ([]string, error) {
+		ids, err := c.children(ctx, c.tree.Instances())
+		slices.Sort(ids)
+		return ids, err
+	})
+}
+
+// Handlers lists the names of the handlers that the running instances publish, sorted. It reads no
+// job, and one list for all instances of a program. Errors: ErrDenied, ErrUnavailable.
+func (c *Client) Handlers(ctx context.Context) ([]string, error) {
+	return retried(ctx, c, "list handlers", func() ([]string, error) {
+		live, err := c.live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		read, found := map[string]bool{}, map[string]bool{} // lists, and the handlers in them
+		for _, i := range live {
+			if read[i.place.record.Handlers] {
+				continue
+			}
+			read[i.place.record.Handlers] = true
+			names, err := c.handlersOf(ctx, i.place.record)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				found[name] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(found)), nil
 	})
 }

@@ -25,7 +25,7 @@ func startPostgres(tb testing.TB) string {
 	tb.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil || len(found) == 0 {
-		tb.Fatalf("no PostgreSQL in /usr/lib/postgresql: %v; run integration/databases.sh install", err)
+		tb.Fatalf("no PostgreSQL in /usr/lib/postgresql: %v; run integration/packages.sh postgresql", err)
 	}
 	bin := found[len(found)-1]
 	dir, as := dataDir(tb, "postgres")
@@ -47,7 +47,7 @@ func startMariaDB(tb testing.TB) string {
 	tb.Helper()
 	server, err := exec.LookPath("mariadbd")
 	if err != nil {
-		tb.Fatalf("no MariaDB: %v; run integration/databases.sh install", err)
+		tb.Fatalf("no MariaDB: %v; run integration/packages.sh mariadb-server", err)
 	}
 	dir, as := dataDir(tb, "mysql")
 	data := filepath.Join(dir, "data")

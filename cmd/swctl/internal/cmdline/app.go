@@ -54,10 +54,16 @@ type App struct {
 	Now            func() time.Time
 	Interactive    bool // a person types on stdin and reads stderr
 	Commands       []*Command
+	// Names lists the names of a kind in the group, to complete a word. It has a fifth of a second.
+	Names func(ctx context.Context, set Settings, kind Kind) ([]Offer, error)
 }
 
 // Run executes one command line and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) ExitCode {
+	if len(args) > 1 && args[0] == completeWord {
+		a.complete(ctx, args[1:])
+		return ExitOK
+	}
 	l := ParseLine(a.commands(), args)
 	err := a.dispatch(ctx, l)
 	if err == nil {

@@ -32,8 +32,8 @@ const (
 func SharedFlags() []Flag {
 	return []Flag{
 		{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
-		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)"},
-		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)"},
+		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)", Kind: KindServerType},
+		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)", Values: formats},
 		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
 		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600 or 0440"},
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
@@ -61,6 +61,9 @@ func NoServerType() error {
 }
 
 const formatJSON, formatLines = "json", "jsonl"
+
+// formats are the values of --output.
+var formats = []string{"table", "wide", formatJSON, formatLines}
 
 func isJSON(format string) bool { return format == formatJSON || format == formatLines }
 
@@ -102,7 +105,7 @@ func (r *reader) text(flag, env, fallback string) string {
 
 func (r *reader) format() string {
 	text := r.text(FlagOutput, EnvOutput, "table")
-	if !slices.Contains([]string{"table", "wide", formatJSON, formatLines, ""}, text) {
+	if text != "" && !slices.Contains(formats, text) {
 		source := "--" + FlagOutput
 		if !r.flags.IsSet(FlagOutput) {
 			source = EnvOutput
@@ -134,6 +137,10 @@ type Flag struct {
 	// a switch.
 	Usage    string
 	Repeated bool // each time counts, not only the last
+	// Values are those that it can have, if they are few, and Kind is the kind of their names. They
+	// complete a line. Without both the value's name tells the kind: see kinds.
+	Values []string
+	Kind   Kind
 }
 
 // Names are the name and the alias, if there is one.

@@ -17,6 +17,7 @@ type Line struct {
 	Args    []string
 	Help    bool  // -h or --help stood somewhere
 	Err     error // the first thing wrong with the flags
+	Awaits  *Flag // the flag at the end, whose value is missing
 }
 
 // FlagValue is a flag as it was given, under its first name.
@@ -130,6 +131,7 @@ func (p *parser) flag(token string, rest []string) []string {
 		return rest
 	}
 	if len(rest) == 0 {
+		p.Awaits = &flag
 		p.fail(Usage("%sflag %s needs a value", p.where(), token).Try("%s %s", token, placeholder))
 		return rest
 	}

@@ -1,6 +1,9 @@
 package cmdline
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // unknownCommand refuses a command that does not exist and names the one that
 // was probably meant.
@@ -58,11 +61,12 @@ func meant(commands []*Command, name string) string {
 // alphabet.
 func Nearest(text string, names []string) string {
 	best, found := 2, ""
-	if len(text) > 5 {
+	letters := utf8.RuneCountInString(text)
+	if letters > 5 {
 		best = 3
 	}
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := distance(text, name); d < best && d < len(name) && d < len(text) {
+		if d := distance(text, name); d < best && d < utf8.RuneCountInString(name) && d < letters {
 			best, found = d, name
 		}
 	}
@@ -70,8 +74,9 @@ func Nearest(text string, names []string) string {
 }
 
 // distance counts the letters to insert, delete, replace or swap with their
-// neighbor to get from a to b.
-func distance(a, b string) int {
+// neighbor to get from one text to another.
+func distance(from, to string) int {
+	a, b := []rune(from), []rune(to)
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

@@ -101,7 +101,7 @@ const (
 func targetFlags() []cmdline.Flag {
 	return []cmdline.Flag{
 		{Name: flagHost, Usage: "`HOST` every instance of the host, instead of one"},
-		{Name: flagJob, Usage: "`NAME` only this job"},
+		{Name: flagJob, Usage: "`NAME` only this job", Kind: cmdline.KindJob},
 	}
 }
 

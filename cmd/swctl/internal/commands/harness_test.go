@@ -71,6 +71,7 @@ func newHarness(t *testing.T) *harness {
 		Env:      func(name string) string { return h.vars[name] },
 		Now:      func() time.Time { return testNow },
 		Commands: h.app.commands(),
+		Names:    h.app.names,
 	}
 	return h
 }
@@ -552,6 +553,17 @@ func (f *fakeClient) Clock() (now time.Time, ahead time.Duration, own bool) {
 
 func (f *fakeClient) Names(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.jobs)), nil
+}
+
+func (f *fakeClient) InstanceIDs(context.Context) (ids []string, err error) {
+	for _, i := range f.instances {
+		ids = append(ids, i.ID)
+	}
+	return ids, nil
+}
+
+func (f *fakeClient) Handlers(context.Context) ([]string, error) {
+	return []string{"export", "report"}, nil
 }
 
 func (f *fakeClient) ServerTypes(context.Context) ([]string, error) { return []string{"billing"}, nil }

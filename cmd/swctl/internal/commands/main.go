@@ -27,14 +27,14 @@ import (
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
 )
 
-// Main runs the command line of the process, and exits. It names itself as program in its texts, and
-// knows the stores of run logs that are given, by the schemes of their URLs, beside files.
+// Main runs the command line of the process, and exits. It names itself as program in its texts,
+// and knows the stores of run logs that are given, by the schemes of their URLs, beside files.
 func Main(program string, stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
 	a := &app{dial: group.Dial, whoami: admin.Self, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
 	line := &cmdline.App{
 		Program: program,
-		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now,
+		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Names: a.names,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
 		Commands:    a.commands(),
 	}
@@ -50,7 +50,7 @@ func (a *app) commands() []*cmdline.Command {
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
-		a.guardCommand(), a.devCommand(), a.versionCommand(),
+		a.guardCommand(), a.devCommand(), a.completionCommand(), a.versionCommand(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -33,7 +34,7 @@ swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
 		Flags: append([]cmdline.Flag{
 			{Name: flagFor, Usage: "`DURATION` how long, such as 90m or 24h (default: until it is resumed)"},
 			{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
-			{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)"},
+			{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)", Values: fields.MissedWords},
 		}, whoFlags(inRecords)...),
 		Run: a.run(pause),
 	}
@@ -49,7 +50,7 @@ not an error.`,
 		Examples: `swctl resume nightly
 swctl resume nightly weekly --missed once`,
 		Flags: append([]cmdline.Flag{
-			{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)"},
+			{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)", Values: fields.MissedWords},
 		}, whoFlags(inLog)...),
 		Run: a.run(resume),
 	}

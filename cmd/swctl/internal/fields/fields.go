@@ -27,10 +27,12 @@ type field struct {
 
 	flag      string // without dashes
 	usage     string
-	setOnly   bool   // submit has no such flag
-	fixed     bool   // set has no such flag
-	repeated  bool   // the flag may be
-	drop      string // the flag of set that removes it, or one of its keys
+	setOnly   bool // submit has no such flag
+	fixed     bool // set has no such flag
+	repeated  bool // the flag may be
+	words     []string
+	kind      cmdline.Kind // of its values, which complete it, unless words are all that it can have
+	drop      string       // the flag of set that removes it, or one of its keys
 	dropUsage string
 	try       string // what to do about an error
 
@@ -292,7 +294,7 @@ func Flags(set bool, only ...string) (flags []cmdline.Flag) {
 		if len(only) > 0 && !slices.Contains(only, f.flag) || f.setOnly && !set || f.fixed && set {
 			continue
 		}
-		flags = append(flags, cmdline.Flag{Name: f.flag, Usage: f.usage, Repeated: f.repeated})
+		flags = append(flags, cmdline.Flag{Name: f.flag, Usage: f.usage, Repeated: f.repeated, Values: f.words, Kind: f.kind})
 		if set && f.drop != "" {
 			flags = append(flags, cmdline.Flag{Name: f.drop, Usage: f.dropUsage, Repeated: f.repeated})
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -23,6 +24,9 @@ const (
 
 	flagSchedule = "schedule"
 )
+
+// MissedWords are the values of a policy for missed ticks.
+var MissedWords = []string{string(job.MisfireOnce), string(job.MisfireSkip), string(job.MisfireAll)}
 
 // table has the fields of a job in the order in which they are shown.
 var table = []field{
@@ -45,7 +49,7 @@ var table = []field{
 		title: "Time zone", name: "time zone", try: "--tz Europe/Berlin, or leave it out for UTC",
 	}, func(j *job.Job) *string { return &j.TimeZone }),
 	text(field{
-		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)",
+		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
 	}, func(j *job.Job) *string { return &j.Handler }),
 	pairs(field{
@@ -87,7 +91,7 @@ var table = []field{
 		title: "Before tick", optional: true, name: "before tick", try: "--before-tick HANDLER with --shards N, and a schedule that has ticks",
 	}, func(j *job.Job) *string { return &j.BeforeTick }),
 	text(field{
-		of: "Misfire", flag: "misfire", usage: "`POLICY` what to do with missed ticks: once (run the latest), skip, all (default once)",
+		of: "Misfire", flag: "misfire", usage: "`POLICY` what to do with missed ticks: once (run the latest), skip, all (default once)", words: MissedWords,
 		title: "Misfire", optional: true, name: "misfire", line: misfireLine,
 	}, func(j *job.Job) *job.MisfirePolicy { return &j.Misfire }),
 	duration(field{
@@ -95,7 +99,7 @@ var table = []field{
 		name: "misfire grace",
 	}, func(j *job.Job) *time.Duration { return &j.MisfireGrace }),
 	text(field{
-		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)",
+		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)", words: []string{string(job.InterruptedRerun), string(job.InterruptedSkip)},
 		title: "Interrupted", optional: true, name: "interrupted", line: interruptedLine,
 	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }),
 	number(field{
@@ -103,7 +107,7 @@ var table = []field{
 		name: "max attempts",
 	}, 1, job.MaxMaxAttempts, func(j *job.Job) *int { return &j.MaxAttempts }),
 	text(field{
-		of: "Overlap", flag: "overlap", usage: "`POLICY` for ticks that come during a run: skip, or queue the latest (default skip)",
+		of: "Overlap", flag: "overlap", usage: "`POLICY` for ticks that come during a run: skip, or queue the latest (default skip)", words: []string{string(job.OverlapSkip), string(job.OverlapQueue)},
 		title: "Overlap", optional: true, name: "overlap",
 	}, func(j *job.Job) *job.OverlapPolicy { return &j.Overlap }),
 	duration(field{

@@ -27,6 +27,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Names(ctx context.Context) ([]string, error)
 	ServerTypes(ctx context.Context) ([]string, error)
+	InstanceIDs(ctx context.Context) ([]string, error)
+	Handlers(ctx context.Context) ([]string, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
