@@ -63,7 +63,8 @@ let paths = ["", "jobs", "timeline?span=15m", "timeline?span=15m&by=instance", "
 if (most) paths = ["", "jobs", "timeline?span=15m", "owners"];
 else if (many) paths.push("job?name=shards", `job?name=${encodeURIComponent(await ask("hostile"))}`);
 
-for (const [kind, viewport, colorScheme] of [["desktop", { width: 1280, height: 900 }, "light"], ["phone", { width: 390, height: 844 }, "dark"]]) {
+const kinds = [["desktop", { width: 1440, height: 900 }, "light"], ["tablet", { width: 900, height: 1000 }, "dark"], ["phone", { width: 390, height: 844 }, "dark"]];
+for (const [kind, viewport, colorScheme] of kinds) {
 	const page = await open({ viewport, colorScheme, bypassCSP: false });
 	for (const path of paths) {
 		await arrive(page, path);
@@ -78,10 +79,14 @@ for (const [kind, viewport, colorScheme] of [["desktop", { width: 1280, height: 
 				wide: document.scrollingElement.scrollWidth - window.innerWidth,
 			};
 		});
-		if (seen.weight > maxWeight) failed(path, kind, "weighs", seen.weight);
+		if (seen.sent > maxWeight) failed(path, kind, "weighs", seen.sent);
 		if (seen.wide > 0) failed(path, kind, "is wider than the window by", seen.wide);
 		say({ page: path || "first page", kind, jobs: Number(JOBS), paint_ms: Math.round(seen.paint), server_ms: Math.round(seen.server), bytes: seen.weight, sent: seen.sent });
-		if (!most || path === "jobs") await judge(page, `${path} ${kind}`);
+		if (path.startsWith("timeline")) {
+			const [now, wide] = await page.evaluate(() => [document.querySelector("svg.time use").getBoundingClientRect(), innerWidth].map((r) => r.right || r));
+			if (now > wide + 1) failed(path, kind, "does not open at now:", now, "of", wide);
+		}
+		if (kind !== "tablet" && (!most || path === "jobs")) await judge(page, `${path} ${kind}`);
 		if (OUT) await page.screenshot({ path: `${OUT}/${JOBS}-${kind}-${path.replace(/\W+/g, "-").slice(0, 40) || "first"}.png` });
 	}
 	await page.context().close();
@@ -102,7 +107,8 @@ if (many && !most) {
 
 	// A click on a time explains the tick.
 	await arrive(page, "timeline?span=15m&q=billing-export");
-	await page.locator("svg.by-job").first().click({ position: { x: 815, y: 9 } });
+	const drawn = page.locator("svg.by-job").first();
+	await drawn.click({ position: { x: 0.905 * (await drawn.boundingBox()).width, y: 9 } });
 	await page.waitForURL(/at=/);
 	await page.getByRole("heading", { name: "billing-export" }).waitFor();
 	await page.locator("#why").waitFor();
@@ -119,16 +125,18 @@ if (many && !most) {
 	if ((await page.getByRole("button", { name: "Resume updates" }).getAttribute("aria-pressed")) !== "true") failed("not paused");
 
 	// Actions: refused with a wrong token, and from another site; done with the right one.
-	const act = async (token) => {
+	const act = async (token, back) => {
 		await arrive(page, "job?name=search-reindex");
-		await page.getByLabel("Token").fill(token);
-		await page.getByLabel("Your name").fill("ann");
+		if (token) {
+			await page.getByLabel("Token").fill(token);
+			await page.getByLabel("Your name").fill("ann");
+		}
 		await page.getByLabel("Reason").fill("a <b>test</b>");
 		await page.getByRole("button", { name: "Pause", exact: true }).click();
-		await page.waitForURL(/pause$/);
+		await page.waitForURL(back);
 		return page.locator("main").innerText();
 	};
-	if (!/token is wrong/.test(await act("not-the-token-at-all"))) failed("no refusal");
+	if (!/token is wrong/.test(await act("not-the-token-at-all", /pause$/))) failed("no refusal");
 	const other = await open({});
 	const trap = `<form method="post" action="${base}api/v1/jobs/search-reindex/pause"><input name="token" value="${TOKEN}"><input name="by" value="eve"><input name="reason" value="x"><button>go</button></form>`;
 	await other.route("http://evil.example/", (route) => route.fulfill({ contentType: "text/html", body: trap }));
@@ -137,9 +145,33 @@ if (many && !most) {
 	await other.getByRole("button").click();
 	if ((await status) !== 403) failed("a form of another site:", await status);
 	if ((await ask("paused search-reindex")) !== "") failed("it was paused by", await ask("paused search-reindex"));
-	if (!/pause search-reindex/.test(await act(TOKEN))) failed("not paused");
+	if (!/Paused: search-reindex/.test(await act(TOKEN, /job\?name=search-reindex$/))) failed("not paused");
 	if ((await ask("paused search-reindex")) !== "ann (web, 127.0.0.1)") failed("it was paused by", await ask("paused search-reindex"));
 	await judge(page, "after an action");
+
+	// The token and the name are known now. What is selected is paused, and stays selected while the table is read again.
+	await arrive(page, "jobs?q=task-00&sort=job");
+	const boxes = page.locator('input[name="job"]');
+	const names = await boxes.evaluateAll((all) => all.slice(0, 2).map((box) => box.value));
+	await boxes.nth(0).check();
+	await boxes.nth(1).check();
+	await page.getByText("2 selected").waitFor();
+	await page.getByLabel("Reason").fill("all of them");
+	await page.getByRole("button", { name: "Pause", exact: true }).click();
+	await page.getByText("Pause: 2 of 2 done").waitFor();
+	for (const name of names) if ((await ask(`paused ${name}`)) !== "ann (web, 127.0.0.1)") failed(name, "is not paused");
+	await page.locator("tbody tr", { hasText: names[0] }).getByText("paused", { exact: true }).waitFor();
+	if ((await page.locator('input[name="job"]:checked').count()) !== 2) failed("the selection is lost");
+	await judge(page, "after many actions");
+
+	// Times are in the viewer's zone, unless they choose UTC.
+	const far = await open({ timezoneId: "Asia/Kathmandu" });
+	await far.goto(base + "calendar");
+	await far.getByText("in Asia/Kathmandu").waitFor();
+	await far.getByRole("button", { name: "UTC" }).click();
+	await far.getByText("coming seven days, in UTC").waitFor();
+	await far.goto(base + "jobs");
+	await far.getByRole("button", { name: "Local time" }).waitFor();
 }
 await browser.close();
 process.exit(0);

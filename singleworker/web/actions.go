@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,8 @@ type actions struct {
 	refused  refusals
 }
 
-// act answers an action, to programs with its document, and to browsers with a page. The form is
-// read before the turn.
+// act answers an action, to programs with its document, and to browsers with the page that they
+// return to. The form is read before the turn.
 func (a *actions) act(verb string, do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o := order{Action: Action{Verb: verb, Of: r.PathValue("name")}, from: a.visitors.named(r)}
@@ -49,14 +50,33 @@ func (a *actions) act(verb string, do action) http.Handler {
 				text, err := encoded(document, err)
 				return documentOf(r, text, err, a.logger)
 			}
-			v := view{Template: "done", Title: "Done", Now: a.group.now(), Body: verb + " " + o.Of}
-			if err != nil {
-				v = a.pages.failure(r, err)
+			const up = "../../../../"
+			if err == nil {
+				return answer{status: http.StatusSeeOther, kind: "text/html; charset=utf-8", to: up + o.back()}
 			}
-			v.Up = "../../../../"
+			v := a.pages.failure(r, err)
+			v.Up = up
 			return a.pages.shown(r, v)
 		}).ServeHTTP(w, r)
 	})
+}
+
+// back is the page to return to, the one with the form, which tells of the action.
+func (o order) back() string {
+	query := url.Values{fieldDone: {o.Verb}, fieldOf: {o.Of}}
+	page := "./"
+	switch kind := o.form.Get("back"); {
+	case kind == "first":
+	case o.Verb == "cancel":
+		page = "jobs"
+	case o.Verb == "drain" || o.Verb == "enable":
+		page = "instance"
+		query.Set("id", o.Of)
+	default:
+		page = "job"
+		query.Set("name", o.Of)
+	}
+	return page + "?" + query.Encode()
 }
 
 // perform has an order done in the name of who asks.
@@ -105,6 +125,21 @@ func (f *refusals) count(now time.Time) (n int) {
 func (a *actions) trigger(ctx context.Context, o order) (api.Document, error) {
 	result, err := a.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.by, Reason: o.reason})
 	return api.New("TriggerResult", result, api.RunsOf(o.Of, nil)), err
+}
+
+// stopTime is how long an action waits for a run to stop.
+const stopTime = 5 * time.Second
+
+// stopRun asks for the end of a run, and waits for it a little: the document has the run as it is
+// then.
+func (a *actions) stopRun(ctx context.Context, o order) (api.Document, error) {
+	short, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	runs, err := a.client.StopRun(short, o.Of, admin.StopOptions{By: o.by, Reason: o.reason})
+	if len(runs) > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, admin.ErrUnavailable) {
+		err = nil
+	}
+	return api.New("StopResult", api.Named{Name: o.Of}, api.RunsOf(o.Of, runs)), err
 }
 
 func (a *actions) pause(ctx context.Context, o order) (api.Document, error) {

@@ -72,7 +72,7 @@ func TestActions(t *testing.T) {
 			{sent{path: "instances/app-2/drain", form: form()}, "Drain app-2 ann (web, 192.0.2.1) because", "InstanceOrderResult"},
 			{sent{path: "instances/app-2/enable", form: form()}, "Enable app-2", "InstanceOrderResult"},
 			{sent{path: "jobs/nightly/trigger", form: form("token", ""), header: http.Header{"Authorization": {"Bearer " + token}}}, "Trigger nightly ann (web, 192.0.2.1) because", "TriggerResult"},
-			{sent{path: "jobs/nightly/trigger", form: form(), header: http.Header{"Sec-Fetch-Site": {"same-origin"}, "Accept": {"text/html"}}}, "Trigger nightly ann (web, 192.0.2.1) because", "trigger nightly"},
+			{sent{path: "jobs/nightly/stop-run", form: form()}, "StopRun nightly ann (web, 192.0.2.1) because", "StopResult"},
 		} {
 			f.changes = nil
 			if w := s.post(test.sent); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), test.kind) || !slices.Equal(f.changes, []string{test.want}) {

@@ -14,6 +14,7 @@ type answer struct {
 	kind   string // its Content-Type
 	text   []byte
 	coding string // "" if the browser has no say, else "identity" or "gzip"
+	to     string // the page to go to, or ""
 }
 
 // send sends an answer. It holds no turn, because the reader may be slow.
@@ -26,6 +27,9 @@ func (a answer) send(w http.ResponseWriter) {
 	}
 	if a.coding == gzipped {
 		header.Set("Content-Encoding", gzipped)
+	}
+	if a.to != "" {
+		header.Set("Location", a.to)
 	}
 	if a.status != 0 {
 		w.WriteHeader(a.status)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
@@ -16,9 +17,13 @@ import (
 type problem struct {
 	reason.Condition
 
-	What  string // the name of a job, or the ID of an instance
+	kind  string // "jobs" or "instances"
+	of    string // the name of the job, or the ID of the instance
+	What  string // the same, legible
 	Link  string // its page
 	Cause string // all that is wrong with it
+	Owner string // of a job
+	Error string // of its last run that has one
 }
 
 // summary is the line below the head of each page.
@@ -29,7 +34,7 @@ type summary struct {
 	Clock                              string // of this machine, if it is wrong
 }
 
-func (s *snapshot) summary(now time.Time) *summary {
+func (s *snapshot) summary(l look) *summary {
 	running := 0
 	for _, job := range s.jobs {
 		for _, slot := range words.Slots(job) {
@@ -38,29 +43,30 @@ func (s *snapshot) summary(now time.Time) *summary {
 			}
 		}
 	}
-	problems := len(attention(s, now))
+	problems := len(attention(s, l.now))
 	return &summary{
 		Jobs: counted(len(s.jobs), "job"), Instances: counted(len(s.instances), "instance"), Running: fmt.Sprintf("%d running", running),
-		Problems: counted(problems, "problem"), Bad: problems > 0, At: stamp{s.at, now, time.UTC}, Clock: s.clock,
+		Problems: counted(problems, "problem"), Bad: problems > 0, At: l.stamp(s.at), Clock: s.clock,
 	}
 }
 
 // attention lists a group's faults, the worst first.
 func attention(s *snapshot, now time.Time) (all []problem) {
-	add := func(what, link string, found []reason.Condition) {
+	add := func(p problem, found []reason.Condition) {
 		if len(found) > 0 && found[0].Severity != reason.Fine {
-			all = append(all, problem{Condition: found[0], What: what, Link: link, Cause: words.Line(found)})
+			p.Condition, p.Cause = found[0], words.Line(found)
+			all = append(all, p)
 		}
 	}
 	for _, job := range s.jobs {
-		add(words.Name(job), jobLink(job.Name), job.Conditions)
+		add(problem{kind: "jobs", of: job.Name, What: words.Name(job), Link: jobLink(job.Name), Owner: words.Owner(job), Error: lastError(job)}, job.Conditions)
 	}
 	for _, i := range s.instances {
-		add(i.ID, instanceLink(i.ID), words.OfInstance(i, now))
+		add(problem{kind: "instances", of: i.ID, What: i.ID, Link: instanceLink(i.ID)}, words.OfInstance(i, now))
 	}
 	for id, n := range gone(s) {
 		m, _ := reason.Means(reason.Gone)
-		add(id, instanceLink(id), []reason.Condition{{
+		add(problem{kind: "instances", of: id, What: id, Link: instanceLink(id)}, []reason.Condition{{
 			Meaning: m, Detail: fmt.Sprintf("it is not running, and still owns %s on record; others take over within a session timeout", counted(n, "job")),
 		}})
 	}
@@ -74,6 +80,17 @@ func attention(s *snapshot, now time.Time) (all []problem) {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(ranked[a.Word], ranked[b.Word]), cmp.Compare(a.What, b.What))
 	})
 	return all
+}
+
+// lastError is the first line of the error of the last run, of whatever shard, that has one.
+func lastError(job admin.JobStatus) string {
+	var last history.Run
+	for _, slot := range words.Slots(job) {
+		if run := slot.LastRun; run != nil && run.Error != "" && run.Tick.After(last.Tick) {
+			last = *run
+		}
+	}
+	return clip(plain.FirstLine(last.Error))
 }
 
 // gone counts the jobs of the instances that they have on record as owners, and that do not run.

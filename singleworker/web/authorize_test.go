@@ -98,10 +98,13 @@ func TestFormsOfAuthorize(t *testing.T) {
 		awaitNoon()
 		s := serve(t, newFake(), Options{AllowActions: true, Authorize: byRole})
 		for _, test := range []struct{ user, path, want string }{
-			{"ann", "/job?name=nightly", "trigger pause resume cancel"},
+			{"ann", "/job?name=nightly", "trigger pause cancel"},
+			{"ann", "/job?name=parts", "trigger resume cancel"},
+			{"ann", "/job?name=parts%5B1%5D", "trigger"},
+			{"ann", "/job?name=broken", "cancel"},
 			{"bob", "/job?name=nightly", "trigger"},
 			{"bob", "/job?name=orphan", ""},
-			{"ann", "/instance?id=app-2", "drain enable"},
+			{"ann", "/instance?id=app-2", "drain"},
 			{"bob", "/instance?id=app-2", ""},
 			{"", "/job?name=nightly", ""},
 		} {

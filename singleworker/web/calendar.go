@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -13,22 +14,24 @@ import (
 
 const (
 	hours = 7 * 24
-	// exactTicks of an hour are counted. If it has more, its minutes are.
-	exactTicks = 60
+	// manyTicks in an hour set a job apart: it ticks every minute or more often, all the time, and
+	// would drown the others.
+	manyTicks = 60
 	// maxSteps bounds the work for groups of thousands of different schedules.
 	maxSteps = 400_000
 )
 
 // week is how many ticks come in each hour of the coming week.
 type week struct {
-	from    time.Time
-	ticks   [hours]float64
-	left    int  // jobs that were not counted
-	guessed bool // some hours are not exact
+	now, from time.Time // from is the beginning of the hour
+	ticks     [hours]int
+	often     int     // jobs that are set apart
+	rate      float64 // their ticks an hour
+	left      int     // jobs that were not counted
 }
 
 // coming counts the ticks of jobs, paused or not. Jobs with the same schedule are counted together.
-func coming(ctx context.Context, jobs []admin.JobStatus, from time.Time) week {
+func coming(ctx context.Context, jobs []admin.JobStatus, now, from time.Time) week {
 	type key struct{ schedule, zone string }
 	alike := make(map[key][]admin.JobStatus)
 	for _, job := range jobs {
@@ -37,7 +40,7 @@ func coming(ctx context.Context, jobs []admin.JobStatus, from time.Time) week {
 			alike[of] = append(alike[of], job)
 		}
 	}
-	w := week{from: from}
+	w := week{now: now, from: from}
 	steps := 0
 	for _, group := range alike {
 		schedule, err := group[0].Job.ParseSchedule()
@@ -48,122 +51,117 @@ func coming(ctx context.Context, jobs []admin.JobStatus, from time.Time) week {
 			w.left += len(group)
 			continue
 		}
-		steps += w.add(schedule, float64(len(group)))
+		steps += w.add(schedule, len(group))
 	}
 	return w
 }
 
-// add counts the ticks of one schedule, and returns how many steps that took.
-func (w *week) add(schedule *cronexpr.Schedule, weight float64) (steps int) {
+// add counts the ticks of jobs with one schedule, and returns how many steps that took.
+func (w *week) add(schedule *cronexpr.Schedule, jobs int) (steps int) {
+	var ticks [hours]int
+	var first time.Time // in its hour
 	end := w.from.Add(hours * time.Hour)
-	at := schedule.Next(w.from.Add(-time.Millisecond))
-	for !at.IsZero() && at.Before(end) {
+	for at := schedule.Next(w.now.Add(-time.Millisecond)); !at.IsZero() && at.Before(end); at = schedule.Next(at) {
 		hour := int(at.Sub(w.from) / time.Hour)
-		next := w.from.Add(time.Duration(hour+1) * time.Hour)
-		first, n := at, 0
-		for !at.IsZero() && at.Before(next) && n < exactTicks {
-			at, n, steps = schedule.Next(at), n+1, steps+1
+		if ticks[hour] == 0 {
+			first = at
 		}
-		if !at.IsZero() && at.Before(next) {
-			var more int
-			n, more = dense(schedule, first, next)
-			w.guessed, steps = true, steps+more
-			at = schedule.Next(next.Add(-time.Millisecond))
+		if ticks[hour]++; ticks[hour] == manyTicks {
+			w.often += jobs
+			w.rate += float64(jobs) * (manyTicks - 1) / at.Sub(first).Hours()
+			return steps
 		}
-		w.ticks[hour] += float64(n) * weight
+		steps++
+	}
+	for hour, n := range ticks {
+		w.ticks[hour] += n * jobs
 	}
 	return steps
 }
 
-// dense counts the ticks from the first one to the end of its hour, if all minutes that have ticks
-// have as many as the first such minute. So it is with cron, where the seconds do not depend on the
-// minute. With others it is nearly so.
-func dense(schedule *cronexpr.Schedule, first, end time.Time) (n, steps int) {
-	perMinute, minutes := 0, 0
-	minute := first.Truncate(time.Minute).Add(time.Minute)
-	for at := first; !at.IsZero() && at.Before(minute); at = schedule.Next(at) {
-		perMinute++
-	}
-	for at := first; !at.IsZero() && at.Before(end); at = schedule.Next(at.Truncate(time.Minute).Add(time.Minute - time.Millisecond)) {
-		minutes++
-	}
-	return perMinute * minutes, perMinute + minutes
-}
-
 // hourCell is an hour of the calendar.
 type hourCell struct {
-	Heat int // 0 to 5
-	Text string
-	Name string // day and hour
+	Heat  int // 0 to 5
+	Text  string
+	Shown bool // it is in the coming week
+	ticks int
 }
 
 type calendarDay struct {
 	Name  string
-	Cells []hourCell
+	Cells [24]hourCell // twice the same hour, when clocks are set back, is one
 }
 
 func (p *pages) calendar(r *http.Request, s *snapshot) (view, error) {
-	now := p.group.now()
-	from := now.UTC().Truncate(24 * time.Hour)
-	w, err := shared(r.Context(), p.group.readings, "calendar", func(ctx context.Context) (week, error) { return coming(ctx, s.jobs, from), nil })
+	l := p.look(r)
+	_, east := l.now.In(l.zone).Zone()
+	shift := time.Duration(east) * time.Second
+	from := l.now.Add(shift).Truncate(time.Hour).Add(-shift)
+	w, err := shared(r.Context(), p.group.readings, "calendar "+from.UTC().String(), func(ctx context.Context) (week, error) {
+		return coming(ctx, s.jobs, l.now, from), nil
+	})
 	if err != nil {
 		return view{}, err
 	}
 	type body struct {
-		Hours   []string
-		Days    []calendarDay
+		Zone    string
+		Steps   []hourCell
+		Days    []*calendarDay
 		Busiest []string
 		Left    int
-		Guessed bool
+		Often   string // jobs that are set apart
 	}
-	b := body{Left: w.left, Guessed: w.guessed}
-	least, most := slices.Min(w.ticks[:]), slices.Max(w.ticks[:])
+	b := body{Zone: l.zone.String(), Left: w.left}
+	for i, n := range heats {
+		b.Steps = append(b.Steps, hourCell{Heat: i + 1, Text: brief(n)})
+	}
+	if w.often > 0 {
+		b.Often = fmt.Sprintf("Not in the table: %s with a tick every minute or more often, together up to %s an hour.", counted(w.often, "job"), brief(int(w.rate)))
+	}
 	order := make([]int, hours)
 	for i := range hours {
-		at := w.from.Add(time.Duration(i) * time.Hour)
 		order[i] = i
-		if i < 24 {
-			b.Hours = append(b.Hours, at.Format("15"))
+		at := w.from.Add(time.Duration(i) * time.Hour).In(l.zone)
+		name := at.Format("Mon 2 Jan")
+		if len(b.Days) == 0 || b.Days[len(b.Days)-1].Name != name {
+			b.Days = append(b.Days, &calendarDay{Name: name})
 		}
-		if i%24 == 0 {
-			b.Days = append(b.Days, calendarDay{Name: at.Format("Mon 2 Jan")})
-		}
-		day := &b.Days[len(b.Days)-1]
-		day.Cells = append(day.Cells, hourCell{Heat: heat(w.ticks[i], least, most), Text: brief(w.ticks[i]), Name: at.Format("Monday 15:04")})
+		cell := &b.Days[len(b.Days)-1].Cells[at.Hour()]
+		cell.ticks += w.ticks[i]
+		cell.Heat, cell.Text, cell.Shown = heat(cell.ticks), brief(cell.ticks), true
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(w.ticks[b]) - int(w.ticks[a]) })
+	slices.SortStableFunc(order, func(a, b int) int { return w.ticks[b] - w.ticks[a] })
 	const top = 5
 	for _, i := range order[:top] {
 		if w.ticks[i] > 0 {
-			at := w.from.Add(time.Duration(i) * time.Hour)
-			b.Busiest = append(b.Busiest, fmt.Sprintf("%s UTC: %s ticks", at.Format("Monday 15:04"), brief(w.ticks[i])))
+			at := w.from.Add(time.Duration(i) * time.Hour).In(l.zone)
+			b.Busiest = append(b.Busiest, fmt.Sprintf("%s: %s", at.Format("Monday 15:04 MST"), counted(w.ticks[i], "tick")))
 		}
 	}
-	return view{Template: "calendar", Title: "Calendar", Now: now, Body: b}, nil
+	return view{Template: "calendar", Title: "Calendar", look: l, Body: b}, nil
 }
 
-// heat is how close a number is to the largest: 0 for no ticks, 1 the least, 5 the largest.
-func heat(n, least, most float64) int {
-	const steps = 5
-	switch {
-	case n == 0:
-		return 0
-	case most == least:
-		return 1
+// heats are from how many ticks in an hour on it has a heat of 1, 2 ...: the same in all groups.
+var heats = []int{1, 30, 100, 300, 1000}
+
+func heat(ticks int) int {
+	i, exact := slices.BinarySearch(heats, ticks)
+	if exact {
+		i++
 	}
-	return min(steps, 1+int((n-least)/(most-least)*steps))
+	return i
 }
 
 // brief is a number in few letters: 950, 1.2k, 36k.
-func brief(n float64) string {
+func brief(n int) string {
 	const k = 1000
 	switch {
 	case n == 0:
 		return ""
 	case n >= 10*k:
-		return fmt.Sprintf("%.0fk", n/k)
+		return fmt.Sprintf("%dk", n/k)
 	case n >= k:
-		return fmt.Sprintf("%.1fk", n/k)
+		return fmt.Sprintf("%.1fk", float64(n)/k)
 	}
-	return fmt.Sprintf("%.0f", n)
+	return strconv.Itoa(n)
 }

@@ -32,6 +32,7 @@ type Reader interface {
 // Changer has the methods that actions need. Without Options.AllowActions it is not called.
 type Changer interface {
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
+	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)

@@ -33,6 +33,7 @@
 // needs a reason only:
 //
 //	api/v1/jobs/NAME/trigger      TriggerResult
+//	api/v1/jobs/NAME/stop-run     StopResult, after five seconds at most
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
 //	api/v1/jobs/NAME/resume       PauseResultList; missed=once in the form runs the latest tick that was missed
 //	api/v1/jobs/NAME/cancel       JobList; confirm=NAME in the form is the name once more

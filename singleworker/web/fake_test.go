@@ -212,6 +212,10 @@ func (f *fake) Trigger(ctx context.Context, name string, o admin.TriggerOptions)
 	return admin.TriggerResult{ID: "0198c700", Job: f.jobs[1]}, f.change(ctx, "Trigger", name, o.By, o.Reason)
 }
 
+func (f *fake) StopRun(ctx context.Context, name string, o admin.StopOptions) ([]history.Entry, error) {
+	return []history.Entry{{Run: *f.jobs[1].LastRun, Count: 1}}, f.change(ctx, "StopRun", name, o.By, o.Reason)
+}
+
 func (f *fake) Pause(ctx context.Context, name string, o admin.PauseOptions) (admin.PauseResult, error) {
 	return admin.PauseResult{Outcome: admin.OutcomePaused}, f.change(ctx, "Pause", name, o.By, o.Reason+" "+o.For.String())
 }
@@ -280,6 +284,11 @@ func (s site) get(path string) string {
 		s.Errorf("%s: %d\n%s", path, w.Code, w.Body)
 	}
 	return w.Body.String()
+}
+
+// weight is how many bytes are sent to a browser.
+func (s site) weight(path string) int {
+	return s.do(http.MethodGet, path, func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip") }).Body.Len()
 }
 
 // wants expects texts on a page.

@@ -87,17 +87,22 @@ func (g *group) jobLog(ctx context.Context, name string) (reading, error) {
 	})
 }
 
-// histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
-// zero. The histories and the log are two readings, because the histories are the same for all
-// times.
-func (g *group) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
+// held are the entries of some jobs that ZooKeeper holds.
+func (g *group) held(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error) {
 	names := make([]string, len(jobs))
 	for i, job := range jobs {
 		names[i] = job.Name
 	}
-	held, err := detail(ctx, g.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]history.Entry, error) {
+	return detail(ctx, g.readings, "histories "+strings.Join(names, "\x00"), func(ctx context.Context) ([][]history.Entry, error) {
 		return g.client.Histories(ctx, jobs)
 	})
+}
+
+// histories are the records of some jobs of the snapshot, in a span of time that ends now if to is
+// zero. The histories and the log are two readings, because the histories are the same for all
+// times.
+func (g *group) histories(ctx context.Context, jobs []admin.JobStatus, span time.Duration, to time.Time) (p past, err error) {
+	held, err := g.held(ctx, jobs)
 	if err != nil {
 		return past{}, err
 	}

@@ -97,14 +97,14 @@ func TestJobPageHasTheRunLog(t *testing.T) {
 		s := serve(t, f, Options{History: l, Group: "billing"})
 		page := s.get("/job?name=nightly")
 		s.wants("/job?name=nightly", "The run log of this job begins at 1999-12-21 12:01:30 UTC", "It does not have the latest entry yet.", "disk full",
-			"not in the log until 1999-12-28 13:00:00 CET: the history, of 20 entries, had forgotten some before it was read",
+			"not in the log until 1999-12-28 12:00:00 UTC: the history, of 20 entries, had forgotten some before it was read",
 			// runs, ok, failed, in a row, skipped, missed, holes
 			`<th scope="row">nightly</th><td>5</td><td>3</td><td>2</td><td>1</td><td>3</td><td>0</td><td>1</td><td>1d2h ago</td><td>2h59m ago</td><td>30s</td><td>1m30s</td>`,
 			"5 runs, median 40s")
 		if n := strings.Count(page, "3 ticks until"); n != 1 {
 			t.Errorf("what both have is shown %d times", n)
 		}
-		order := []string{"dial tcp: connection refused", "3 ticks until", "1999-12-30 10:00:00 CET", "not in the log until", "disk full", "1999-12-21 13:00:00 CET"}
+		order := []string{"dial tcp: connection refused", "3 ticks until", "1999-12-30 09:00:00 UTC", "not in the log until", "disk full", "1999-12-21 12:00:00 UTC"}
 		at := 0
 		for _, text := range order {
 			i := strings.Index(page[at:], text)
@@ -240,8 +240,9 @@ func TestRunLogIsLong(t *testing.T) {
 			l.entries = append(l.entries, e)
 		}
 		s := serve(t, f, Options{History: l, Group: "billing"})
-		page := s.get("/job?name=" + url.QueryEscape(name))
-		if n := len(page) + len(s.get("/style.css")) + len(s.get("/app.js")); n > maxWeight {
+		path := "/job?name=" + url.QueryEscape(name)
+		page := s.get(path)
+		if n := s.weight(path) + s.weight("/style.css") + s.weight("/app.js"); n > maxWeight {
 			t.Errorf("%d bytes", n)
 		}
 		for _, text := range []string{"it has more than can be shown at once", "and 4923 older ones"} {

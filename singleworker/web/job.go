@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -40,30 +44,43 @@ func described(j job.Job) []pair {
 		if label == "name" {
 			continue
 		}
-		var plainly string
-		if json.Unmarshal(value, &plainly) != nil {
-			plainly = string(value)
-		}
-		pairs = append(pairs, pair{strings.ReplaceAll(label, "_", " "), plainly})
+		pairs = append(pairs, pair{strings.ReplaceAll(label, "_", " "), legibly(value)})
 	}
 	return pairs
+}
+
+// legibly is a value of JSON as text: "a=1, b=2" of texts by name, "a, b" of a list of texts.
+func legibly(value json.RawMessage) string {
+	var text string
+	var list []string
+	var named map[string]string
+	switch {
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	case json.Unmarshal(value, &list) == nil:
+		return strings.Join(list, ", ")
+	case json.Unmarshal(value, &named) == nil:
+		return reason.Labels(named)
+	}
+	return string(value)
 }
 
 // entryRow is an entry of the history in a table.
 type entryRow struct {
 	Tick            stamp
 	Why             string // the link that explains the tick
-	Slot, State     string
+	Slot            string
+	State           state
 	Lag, Took, On   string
+	Link            string // to where more is known of the run, see Options.RunURL
 	Attempt         int
 	Manual          bool
 	Note, Error, ID string
 }
 
-func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
-	zone := of.Job.Zone()
-	row := entryRow{Tick: stamp{e.Tick, now, zone}, On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "", ID: e.RunID}
-	row.State, row.Note = words.Logged(e, zone, now)
+func (p *pages) entryRowOf(of admin.JobStatus, e runlog.Entry, l look) entryRow {
+	row := entryRow{Tick: l.stamp(e.Tick), On: e.InstanceID, Attempt: e.Attempt, Manual: e.Manual != "", ID: e.RunID, State: runState(e.State), Link: runLink(p.runURL, of, e, l.now)}
+	row.State.Word, row.Note = words.Logged(e, l.zone, l.now)
 	if e.Slot != of.Name {
 		row.Slot = e.Slot
 	}
@@ -81,7 +98,7 @@ func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 	}
 	if !e.Started.IsZero() {
 		row.Lag = plain.Span(e.Started.Sub(e.Tick))
-		if end := endOf(e.Run, now); !end.IsZero() {
+		if end := endOf(e.Run, l.now); !end.IsZero() {
 			row.Took = plain.Span(end.Sub(e.Started))
 		}
 	}
@@ -89,22 +106,44 @@ func entryRowOf(of admin.JobStatus, e runlog.Entry, now time.Time) entryRow {
 }
 
 // tickRow is a tick to come.
-type tickRow struct{ Local, UTC stamp }
+type tickRow struct{ Job, Viewer stamp }
+
+// runLink leads from a run to where more is known of it, by a template: see Options.RunURL.
+func runLink(template string, of admin.JobStatus, e runlog.Entry, now time.Time) string {
+	if template == "" || e.RunID == "" {
+		return ""
+	}
+	var fields []string
+	add := func(field, value string) { fields = append(fields, "{"+field+"}", url.QueryEscape(value)) }
+	add("run", e.RunID)
+	add("job", of.Name)
+	add("instance", e.InstanceID)
+	for field, at := range map[string]time.Time{"started": e.Started, "ended": e.Ended} {
+		if at.IsZero() { // it runs
+			at = now
+		}
+		add(field, at.UTC().Format(time.RFC3339))
+		add(field+"_ms", strconv.FormatInt(at.UnixMilli(), 10))
+	}
+	return strings.NewReplacer(fields...).Replace(template)
+}
 
 // jobBody is the content of the page of a job.
 type jobBody struct {
 	jobRow
 
 	Job        admin.JobStatus
-	Pairs      []pair
+	Error      string // the whole one of the last run that has one
+	Pairs      []pair // of the description, as it was given
+	Standard   []pair // as they are if nobody says otherwise
 	OwnerSince stamp
 	Words      string // the meaning of the schedule
 	Ticks      []tickRow
-	OneZone    bool
+	OneZone    bool // the viewer's is the job's
 	Entries    []entryRow
 	More       int
 	Log        logBody
-	Slots      []jobRow
+	Slots      jobTable
 	Requests   []string
 	Why        []string
 	WhyOf      string
@@ -118,8 +157,9 @@ func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	now := p.group.now()
-	b := jobBody{jobRow: rowOf(d.status, now), Job: d.status, Words: words.Schedule(d.status.Job), Pairs: described(d.status.Job), Actions: p.rights.offers(r, "jobs", d.status.Name, "trigger", "pause", "resume", "cancel")}
+	l := p.look(r)
+	b := jobBody{jobRow: rowOf(d.status, l), Job: d.status, Words: words.Schedule(d.status.Job), Actions: p.rights.offers(r, "jobs", d.status.Name, verbsOf(d.status)...)}
+	b.Pairs, b.Standard = parted(d.status.Job)
 	past, err := p.group.past(ctx, name)
 	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
 		return view{}, err
@@ -128,28 +168,68 @@ func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	all := b.past(past.Entries, log, now)
+	all := merged(d.status, past.Entries, log.entries, true)
+	p.past(&b, all, l)
 	if p.group.log != nil {
-		b.Log = logBodyOf(all, log, now)
+		b.Log = logBodyOf(all, log, l.now)
 	}
 	if o := d.status.Owner; o != nil {
-		b.OwnerSince = stamp{o.Since, now, d.status.Job.Zone()}
+		b.OwnerSince = l.stamp(o.Since)
 	}
+	var slots []jobRow
 	for _, slot := range d.status.Slots[:min(len(d.status.Slots), perPage)] {
-		b.Slots = append(b.Slots, rowOf(slot, now))
+		slots = append(slots, rowOf(slot, l))
 	}
+	b.Slots = jobTableOf(nil, slots)
 	for _, request := range d.requests {
-		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, now)+" by "+request.By+" "+request.Reason))
+		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, l.now)+" by "+request.By+" "+request.Reason))
 	}
-	b.ticks(d.status.Job, now)
+	b.ticks(d.status.Job, l)
 	at, err := timeOf(r, "at")
 	if err != nil {
 		return view{}, err
 	}
+	if run := d.status.LastRun; at.IsZero() && d.status.Hung != nil && run != nil {
+		at = run.Tick // not those that are skipped meanwhile
+	}
 	if past.Why != nil && (!at.IsZero() || d.status.State != admin.StateInvalid) {
 		b.Why, b.WhyOf = words.Why(past.Why(at)), r.FormValue("at")
 	}
-	return view{Template: "job", Title: d.status.Name, Now: now, Body: b}, nil
+	return view{Template: "job", Title: d.status.Name, look: l, Body: b}, nil
+}
+
+// verbsOf are the actions that make sense of a job, or of a part of one.
+func verbsOf(status admin.JobStatus) (verbs []string) {
+	schedule, err := status.Job.ParseSchedule()
+	part := status.Shard != nil || status.InstanceID != ""
+	if err == nil && !schedule.Always() && status.State != admin.StateInvalid {
+		verbs = append(verbs, "trigger")
+	}
+	if slices.ContainsFunc(words.Slots(status), func(s admin.JobStatus) bool { return s.LastRun != nil && s.LastRun.State == history.StateRunning }) {
+		verbs = append(verbs, "stop-run")
+	}
+	switch {
+	case part:
+		return verbs
+	case status.Paused != nil:
+		verbs = append(verbs, "resume")
+	case status.State != admin.StateInvalid:
+		verbs = append(verbs, "pause")
+	}
+	return append(verbs, "cancel")
+}
+
+// parted is the description of a job in two parts: as it was given, and standard values.
+func parted(j job.Job) (given, standard []pair) {
+	usual := described(job.Job{Name: j.Name, Schedule: j.Schedule, Handler: j.Handler}.WithDefaults())
+	for _, p := range described(j) {
+		if p.Label != "schedule" && p.Label != "handler" && slices.Contains(usual, p) {
+			standard = append(standard, p)
+		} else {
+			given = append(given, p)
+		}
+	}
+	return given, standard
 }
 
 const (
@@ -159,33 +239,34 @@ const (
 	wholeErrors = 16 << 10
 )
 
-// past shows the entries of the job in ZooKeeper and in the run log, and returns all of them.
-func (b *jobBody) past(held []history.Entry, log reading, now time.Time) []runlog.Entry {
-	all := merged(b.Job, held, log.entries, true)
+// past shows the entries of the job.
+func (p *pages) past(b *jobBody, all []runlog.Entry, l look) {
 	b.More = max(0, len(all)-maxEntries)
 	left := wholeErrors
 	for _, e := range all[:min(len(all), maxEntries)] {
-		row := entryRowOf(b.Job, e, now)
+		row := p.entryRowOf(b.Job, e, l)
+		if b.Error == "" && row.State.Class != off && e.Error != "" {
+			b.Error = e.Error
+		}
 		if left -= len(row.Error); left < 0 {
 			row.Error = ""
 		}
 		b.Entries = append(b.Entries, row)
 	}
-	b.Chart = chartOf(all, now)
-	return all
+	b.Chart = chartOf(all, l)
 }
 
-// ticks are the next ten, in the job's time zone and in UTC.
-func (b *jobBody) ticks(j job.Job, now time.Time) {
+// ticks are the next ten, in the job's time zone and in the viewer's.
+func (b *jobBody) ticks(j job.Job, l look) {
 	const most = 10
 	schedule, err := j.ParseSchedule()
 	if err != nil {
 		return
 	}
 	zone := j.Zone()
-	b.OneZone = zone.String() == time.UTC.String()
-	for _, tick := range api.TicksOf(schedule, now, most) {
-		b.Ticks = append(b.Ticks, tickRow{stamp{tick.Tick, now, zone}, stamp{tick.Tick, now, time.UTC}})
+	b.OneZone = zone.String() == l.zone.String()
+	for _, tick := range api.TicksOf(schedule, l.now, most) {
+		b.Ticks = append(b.Ticks, tickRow{look{l.now, zone}.stamp(tick.Tick), l.stamp(tick.Tick)})
 	}
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,62 +16,42 @@ import (
 	"github.com/swjobs/singleworker/singleworker/history"
 )
 
-// perPage is how many rows a page has: a page of jobs with long names stays below 150 KB.
+// perPage is how many rows a page has: a page of jobs with long names stays below 150 KB as sent.
 const perPage = 200
-
-// attention is the first page: the problems.
-func (p *pages) attention(_ *http.Request, s *snapshot) (view, error) {
-	now := p.group.now()
-	all := attention(s, now)
-	type body struct {
-		Problems []problem
-		More     int
-		Soon     []jobRow
-	}
-	b := body{Problems: all[:min(len(all), perPage)], More: max(0, len(all)-perPage), Soon: soon(s, now)}
-	return view{Template: "attention", Title: "Needs attention", Now: now, Body: b}, nil
-}
-
-// soon are the jobs that run next.
-func soon(s *snapshot, now time.Time) (rows []jobRow) {
-	const most = 10
-	next := slices.DeleteFunc(slices.Clone(s.jobs), func(job admin.JobStatus) bool { return job.NextRun.IsZero() })
-	slices.SortStableFunc(next, func(a, b admin.JobStatus) int { return a.NextRun.Compare(b.NextRun) })
-	for _, job := range next[:min(most, len(next))] {
-		rows = append(rows, rowOf(job, now))
-	}
-	return rows
-}
 
 // jobRow is a job in a table.
 type jobRow struct {
-	Name, Link      string
-	Schedule, Zone  string
-	State           string // also its class
-	Owner           string
-	OwnerLink       string // "" if it is not one instance
-	Last, LastState string
-	LastAt          stamp
-	Next            stamp
-	Cause           string
+	Name, Link     string
+	Schedule, Zone string
+	State          state
+	Owner          string
+	OwnerLink      string // "" if it is not one instance
+	Last           state  // of the last run
+	LastAt         stamp
+	Took           string // by the last run, if it has ended
+	Next           stamp
+	Cause          string
+	Strip          strip  // the last runs
+	Pick           string // the job's name for actions, "" if the viewer may do nothing with it
 }
 
-func rowOf(job admin.JobStatus, now time.Time) jobRow {
+func rowOf(job admin.JobStatus, l look) jobRow {
 	row := jobRow{
-		Name: words.Name(job), Link: jobLink(job.Name), Schedule: job.Job.Schedule, Zone: job.Job.TimeZone, State: words.State(job),
-		Owner: words.Owner(job), Next: stamp{job.NextRun, now, job.Job.Zone()}, Cause: words.Line(job.Conditions),
-	}
-	switch {
-	case len(job.Slots) > 0:
-		row.Last = words.LastOf(job.Slots, now)
-	default:
-		row.Last = words.LastRun(job.LastRun, now)
+		Name: words.Name(job), Link: jobLink(job.Name), Schedule: job.Job.Schedule, Zone: job.Job.TimeZone, State: jobState(job),
+		Owner: words.Owner(job), Next: l.stamp(job.NextRun), Cause: words.Line(job.Conditions),
 	}
 	if job.Owner != nil {
 		row.OwnerLink = instanceLink(job.Owner.InstanceID)
 	}
 	if run := lastOf(job); run != nil {
-		row.LastState, row.LastAt = string(run.State), stamp{run.Tick, now, job.Job.Zone()}
+		row.Last, row.LastAt = runState(run.State), l.stamp(run.Tick)
+		row.Last.Word = words.LastRun(run, l.now)
+		if took := run.Ended.Sub(run.Started); !run.Ended.IsZero() {
+			row.Took = plain.Span(took)
+		}
+	}
+	if len(job.Slots) > 0 {
+		row.Last.Word = words.LastOf(job.Slots, l.now)
 	}
 	return row
 }
@@ -85,10 +66,10 @@ func lastOf(job admin.JobStatus) (last *history.Run) {
 	return last
 }
 
-// filter selects jobs by the query of a request.
+// filter selects jobs by the query of a request, and says how they are sorted.
 type filter struct {
-	Text, State string
-	page        int
+	Text, State, Sort string
+	page              int
 }
 
 func filterOf(r *http.Request) filter {
@@ -96,7 +77,7 @@ func filterOf(r *http.Request) filter {
 	if err != nil {
 		page = 1
 	}
-	return filter{Text: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), page: page}
+	return filter{Text: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"), Sort: r.FormValue("sort"), page: page}
 }
 
 // matches looks for the text in names, handlers, owners and labels.
@@ -112,6 +93,112 @@ func (f filter) matches(job admin.JobStatus) bool {
 		in = append(in, key+"="+value)
 	}
 	return slices.ContainsFunc(in, func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.Text)) })
+}
+
+const columnStrip = "Last runs"
+
+// columns are those of the table of jobs. A table can be sorted by those that have a key.
+var columns = []struct {
+	name, key string
+	compare   func(a, b admin.JobStatus, now time.Time) int
+}{
+	{"Job", "job", func(a, b admin.JobStatus, _ time.Time) int { return strings.Compare(a.Name, b.Name) }},
+	{"State", "state", func(a, b admin.JobStatus, _ time.Time) int {
+		return cmp.Or(cmp.Compare(urgency(b), urgency(a)), strings.Compare(words.State(a), words.State(b)))
+	}},
+	{"Owner", "owner", func(a, b admin.JobStatus, _ time.Time) int { return strings.Compare(words.Owner(a), words.Owner(b)) }},
+	{"Last run", "last", func(a, b admin.JobStatus, _ time.Time) int { return lastTick(b).Compare(lastTick(a)) }},
+	{"Took", "took", func(a, b admin.JobStatus, now time.Time) int { return cmp.Compare(lastTook(b, now), lastTook(a, now)) }},
+	{columnStrip, "", nil},
+	{"Next run", "next", func(a, b admin.JobStatus, _ time.Time) int { return nextTick(a).Compare(nextTick(b)) }},
+	{"Schedule", "", nil},
+	{"Cause", "", nil},
+}
+
+// urgency is how urgently somebody should look at a job: less than Fine if it has no conditions.
+func urgency(job admin.JobStatus) reason.Severity {
+	if len(job.Conditions) == 0 {
+		return reason.Fine - 1
+	}
+	return job.Conditions[0].Severity
+}
+
+func lastTick(job admin.JobStatus) time.Time {
+	if run := lastOf(job); run != nil {
+		return run.Tick
+	}
+	return time.Time{}
+}
+
+// lastTook is how long the last run has taken until now, and negative without one.
+func lastTook(job admin.JobStatus, now time.Time) time.Duration {
+	if run := lastOf(job); run != nil && !run.Started.IsZero() {
+		return endOf(*run, now).Sub(run.Started)
+	}
+	return -1
+}
+
+// nextTick is far away if there is none.
+func nextTick(job admin.JobStatus) time.Time {
+	if job.NextRun.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return job.NextRun
+}
+
+// sorted sorts jobs as the filter says. "-took" is the reverse of "took".
+func (f filter) sorted(jobs []admin.JobStatus, now time.Time) {
+	key, reverse := strings.CutPrefix(f.Sort, "-")
+	for _, c := range columns {
+		if c.key == key && c.compare != nil {
+			slices.SortStableFunc(jobs, func(a, b admin.JobStatus) int {
+				if reverse {
+					a, b = b, a
+				}
+				return c.compare(a, b, now)
+			})
+		}
+	}
+}
+
+// column is the head of a column.
+type column struct {
+	Name string
+	Link string // sorts by it, "" if nothing does
+	Sort string // "ascending" or "descending" if the table is sorted by it
+}
+
+// jobTable is a table of jobs. Without a request, it has neither links to sort it nor strips.
+type jobTable struct {
+	Columns []column
+	Rows    []jobRow
+	Pick    bool // rows can be selected
+	Strips  bool // rows have the last runs
+}
+
+func jobTableOf(r *http.Request, rows []jobRow) jobTable {
+	t := jobTable{Rows: rows, Strips: r != nil}
+	for _, c := range columns {
+		if c.name == columnStrip && !t.Strips {
+			continue
+		}
+		head := column{Name: c.name}
+		if r != nil && c.key != "" {
+			query, now := r.URL.Query(), r.FormValue("sort")
+			query.Del("page")
+			query.Set("sort", c.key)
+			switch now {
+			case c.key:
+				head.Sort = "ascending"
+				query.Set("sort", "-"+c.key)
+			case "-" + c.key:
+				head.Sort = "descending"
+			}
+			head.Link = "?" + query.Encode()
+		}
+		t.Columns = append(t.Columns, head)
+	}
+	return t
 }
 
 // sheet is one page of a long list.
@@ -144,107 +231,48 @@ func sheetOf(r *http.Request, f filter, n int) sheet {
 }
 
 // selected are the jobs of a snapshot that a request asks for, and the page of them.
-func selected(r *http.Request, s *snapshot) ([]admin.JobStatus, sheet) {
+func selected(r *http.Request, s *snapshot, now time.Time) ([]admin.JobStatus, sheet) {
 	f := filterOf(r)
-	states := map[string]bool{}
+	states := map[string]bool{"failing": true}
 	var jobs []admin.JobStatus
 	for _, job := range s.jobs {
 		if states[words.State(job)] = true; f.matches(job) {
 			jobs = append(jobs, job)
 		}
 	}
+	f.sorted(jobs, now)
 	sh := sheetOf(r, f, len(jobs))
-	for state := range states {
-		sh.States = append(sh.States, state)
-	}
-	sh.States = append(sh.States, "failing")
-	slices.Sort(sh.States)
+	sh.States = slices.Sorted(maps.Keys(states))
 	return jobs[sh.first:sh.through], sh
 }
 
 func (p *pages) jobs(r *http.Request, s *snapshot) (view, error) {
-	now := p.group.now()
-	jobs, sh := selected(r, s)
+	l := p.look(r)
+	jobs, sh := selected(r, s, l.now)
 	type body struct {
 		sheet
 
-		Rows []jobRow
+		Table   jobTable
+		Actions *offered // for those that are selected
 	}
+	held, _ := p.group.held(r.Context(), jobs) // without them, the table is as good
 	b := body{sheet: sh}
-	for _, job := range jobs {
-		b.Rows = append(b.Rows, rowOf(job, now))
-	}
-	return view{Template: "jobs", Title: "Jobs", Now: now, Body: b}, nil
-}
-
-// instanceRow is an instance in a table.
-type instanceRow struct {
-	ID, Link, State, Owned, Host, Version, Weight, Address string
-	PID                                                    int
-	Started                                                stamp
-	Conditions                                             []reason.Condition
-}
-
-func instanceRowOf(i admin.Instance, now time.Time) instanceRow {
-	state := i.State
-	if i.Leader {
-		state = "leader"
-	}
-	return instanceRow{
-		ID: i.ID, Link: instanceLink(i.ID), State: state, Owned: words.Owned(i), Host: i.Host, PID: i.PID, Version: cmp.Or(i.Program, i.Version),
-		Weight: strconv.Itoa(i.Weight), Address: i.Address, Started: stamp{i.StartedAt, now, time.UTC}, Conditions: words.OfInstance(i, now),
-	}
-}
-
-func (p *pages) instances(_ *http.Request, s *snapshot) (view, error) {
-	now := p.group.now()
-	type body struct {
-		Rows   []instanceRow
-		Orders []string
-	}
-	var b body
-	for _, i := range s.instances {
-		b.Rows = append(b.Rows, instanceRowOf(i, now))
-	}
-	for _, o := range s.orders {
-		of := o.InstanceID
-		if o.Host != "" {
-			of = "host " + o.Host
+	var rows []jobRow
+	for i, job := range jobs {
+		row := rowOf(job, l)
+		if held != nil {
+			row.Strip = stripOf(held[i])
 		}
-		b.Orders = append(b.Orders, of+" is disabled"+words.Order(o, now))
-	}
-	return view{Template: "instances", Title: "Instances", Now: now, Body: b}, nil
-}
-
-func (p *pages) instance(r *http.Request, _ *snapshot) (view, error) {
-	d, err := p.group.instance(r.Context(), r.FormValue("id"))
-	if err != nil {
-		return view{}, err
-	}
-	now := p.group.now()
-	type slot struct {
-		Name, Link, Run string
-		Since           stamp
-	}
-	type body struct {
-		instanceRow
-
-		Session, Timeout, Labels string
-		Handlers                 []string
-		Slots                    []slot
-		More                     int
-		Actions                  *offered
-	}
-	b := body{
-		instanceRow: instanceRowOf(d.Instance, now), Session: d.SessionID, Timeout: plain.Exact(d.SessionTimeout), Handlers: d.Handlers,
-		Labels: reason.Labels(d.Instance.Labels), More: max(0, len(d.Slots)-perPage), Actions: p.rights.offers(r, "instances", d.Instance.ID, "drain", "enable"),
-	}
-	for _, o := range d.Slots[:min(len(d.Slots), perPage)] {
-		one := slot{Name: o.Name, Link: jobLink(o.Name), Run: o.Error, Since: stamp{o.Since, now, time.UTC}}
-		if o.Run != nil {
-			one.Run = words.LastRun(o.Run, now)
+		if may := p.rights.offers(r, "jobs", job.Name, "trigger", "pause", "resume"); may != nil {
+			row.Pick = job.Name
+			if b.Actions == nil {
+				b.Actions = may
+			}
+			maps.Copy(b.Actions.May, may.May)
 		}
-		b.Slots = append(b.Slots, one)
+		rows = append(rows, row)
 	}
-	return view{Template: "instance", Title: d.Instance.ID, Now: now, Body: b}, nil
+	b.Table = jobTableOf(r, rows)
+	b.Table.Pick = b.Actions != nil
+	return view{Template: "jobs", Title: "Jobs", look: l, Body: b}, nil
 }

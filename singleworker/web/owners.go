@@ -14,10 +14,11 @@ import (
 
 // ownerRow is a job of the map of owners.
 type ownerRow struct {
-	Name, Link, State, Owner string
-	Cells                    []ownerCell // one for each instance
-	Since                    stamp
-	Moves                    []string // the latest first
+	Name, Link, Owner string
+	State             state
+	Cells             []ownerCell // one for each instance
+	Since             stamp
+	Moves             []string // the latest first
 }
 
 // ownerCell counts an instance's slots of a job.
@@ -27,8 +28,8 @@ type ownerCell struct{ Kind, Text string }
 const maxColumns = 16
 
 func (p *pages) owners(r *http.Request, s *snapshot) (view, error) {
-	now := p.group.now()
-	jobs, sh := selected(r, s)
+	l := p.look(r)
+	jobs, sh := selected(r, s, l.now)
 	const week = 7 * 24 * time.Hour
 	past, err := p.group.histories(r.Context(), jobs, week, time.Time{})
 	if err != nil {
@@ -44,19 +45,19 @@ func (p *pages) owners(r *http.Request, s *snapshot) (view, error) {
 	b := body{sheet: sh, Problem: past.problem}
 	if len(s.instances) <= maxColumns {
 		for _, i := range s.instances {
-			b.Instances = append(b.Instances, instanceRowOf(i, now))
+			b.Instances = append(b.Instances, instanceRowOf(i, l))
 		}
 	}
 	for i, job := range jobs {
-		b.Rows = append(b.Rows, ownerRowOf(job, past.of[i], b.Instances, now))
+		b.Rows = append(b.Rows, ownerRowOf(job, past.of[i], b.Instances, l))
 	}
-	return view{Template: "owners", Title: "Who owns what", Now: now, Body: b}, nil
+	return view{Template: "owners", Title: "Who owns what", look: l, Body: b}, nil
 }
 
-func ownerRowOf(job admin.JobStatus, entries []history.Entry, instances []instanceRow, now time.Time) ownerRow {
-	row := ownerRow{Name: words.Name(job), Link: jobLink(job.Name), State: words.State(job), Owner: words.Owner(job), Moves: moves(job, entries, now)}
+func ownerRowOf(job admin.JobStatus, entries []history.Entry, instances []instanceRow, l look) ownerRow {
+	row := ownerRow{Name: words.Name(job), Link: jobLink(job.Name), State: jobState(job), Owner: words.Owner(job), Moves: moves(job, entries, l.now)}
 	if job.Owner != nil {
-		row.Since = stamp{job.Owner.Since, now, time.UTC}
+		row.Since = l.stamp(job.Owner.Since)
 	}
 	owned, ran := make(map[string]int), make(map[string]bool)
 	for _, slot := range words.Slots(job) {

@@ -10,8 +10,12 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 //go:embed static templates
@@ -19,16 +23,17 @@ var files embed.FS
 
 // view is one page. Its templates see it as dot.
 type view struct {
-	Template string // its main part
-	Title    string // of the page, without the name of the group
-	Now      time.Time
+	Template string   // its main part
+	Title    string   // of the page, without the name of the group
 	Summary  *summary // nil if the group could not be read
 	Body     any
 
 	Group  string
 	Up     string            // leads from this page to the first one, and is "" if that is beside it
 	Assets map[string]string // by name, with a version
-	status int               // of the answer; 0: 200
+	Done   string            // by the action after which this page is shown
+	look   look
+	status int // of the answer; 0: 200
 }
 
 // pages are the group as HTML. Each has a template, and a body for it.
@@ -36,14 +41,15 @@ type pages struct {
 	group     *group
 	rights    *rights
 	title     string
+	runURL    string // a template: see Options.RunURL
 	logger    *slog.Logger
 	templates map[string]*template.Template
 	assets    map[string]asset
 }
 
 // newPages parses the templates and reads the assets.
-func newPages(g *group, may *rights, title string, logger *slog.Logger) (*pages, error) {
-	p := &pages{g, may, title, logger, make(map[string]*template.Template), make(map[string]asset)}
+func newPages(g *group, may *rights, title, runURL string, logger *slog.Logger) (*pages, error) {
+	p := &pages{g, may, title, runURL, logger, make(map[string]*template.Template), make(map[string]asset)}
 	paths, err := fs.Glob(files, "*/*.*")
 	for _, file := range paths {
 		switch name := path.Base(file); {
@@ -61,26 +67,61 @@ func newPages(g *group, may *rights, title string, logger *slog.Logger) (*pages,
 	return p, err
 }
 
+// zoneCookie names the time zone in which a browser wants the times: app.js sets it.
+const zoneCookie = "singleworker_zone"
+
+// look is now, in the time zone that the browser asks for, or UTC.
+func (p *pages) look(r *http.Request) look {
+	l := look{now: p.group.now(), zone: time.UTC}
+	if c, err := r.Cookie(zoneCookie); err == nil {
+		l.zone = job.Job{TimeZone: c.Value}.Zone()
+	}
+	return l
+}
+
 // page is an answer with the view that a function makes of the group.
-func (p *pages) page(look func(*http.Request, *snapshot) (view, error)) func(*http.Request) answer {
+func (p *pages) page(see func(*http.Request, *snapshot) (view, error)) func(*http.Request) answer {
 	return func(r *http.Request) answer {
 		var v view
 		s, err := p.group.snapshot(r.Context())
 		if err == nil {
-			v, err = look(r, s)
+			v, err = see(r, s)
 		}
 		if err != nil {
 			return p.shown(r, p.failure(r, err))
 		}
-		v.Summary = s.summary(v.Now)
+		v.Summary, v.Done = s.summary(v.look), done(r, s)
 		return p.shown(r, v)
 	}
+}
+
+// The fields of the query of a page that is shown after an action.
+const (
+	fieldDone = "done"
+	fieldOf   = "of"
+)
+
+// deeds are the words for actions that are done.
+var deeds = map[string]string{
+	"trigger": "A run was requested", "stop-run": "The run was told to stop", "pause": "Paused", "resume": "Resumed", "cancel": "Canceled",
+	"drain": "Told to drain", "enable": "Enabled",
+}
+
+// done tells of an action, and its target if that is in the group: others write links, too.
+func done(r *http.Request, s *snapshot) string {
+	text, of := deeds[r.FormValue(fieldDone)], r.FormValue(fieldOf)
+	known := slices.ContainsFunc(s.jobs, func(j admin.JobStatus) bool { return j.Name == of }) ||
+		slices.ContainsFunc(s.instances, func(i admin.Instance) bool { return i.ID == of })
+	if text != "" && known {
+		text += ": " + of
+	}
+	return text
 }
 
 // failure is the page of an error.
 func (p *pages) failure(r *http.Request, err error) view {
 	status, _ := statusOf(r, err, p.logger)
-	return view{Template: "failure", Title: http.StatusText(status), Now: p.group.now(), Body: err.Error(), status: status}
+	return view{Template: "failure", Title: http.StatusText(status), Body: err.Error(), status: status}
 }
 
 func (p *pages) shown(r *http.Request, v view) answer {

@@ -19,7 +19,8 @@ const MinToken = 16
 
 // Action is something that somebody asks for.
 type Action struct {
-	// Verb is "trigger", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an instance.
+	// Verb is "trigger", "stop-run", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an
+	// instance.
 	Verb string
 	// Of is the name of the job or shard, or the ID of the instance.
 	Of string
@@ -94,6 +95,11 @@ func (a *rights) isToken(text string) bool {
 // mayAct reports whether actions are taken from where a request comes from.
 func (a *rights) mayAct(r *http.Request) bool {
 	return a.allowed && (!a.fromHere || isHere(r))
+}
+
+// labels are on the buttons of actions.
+var labels = map[string]string{
+	"trigger": "Run now", "stop-run": "Stop the run", "pause": "Pause", "resume": "Resume", "cancel": "Cancel the job", "drain": "Drain", "enable": "Enable",
 }
 
 // offered are the actions that a page has buttons for.

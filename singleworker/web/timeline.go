@@ -1,13 +1,10 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -21,21 +18,26 @@ import (
 type span struct {
 	name   string
 	length time.Duration
-	layout string // of the times on its axis
 }
 
 var spans = []span{
-	{"15m", 15 * time.Minute, "15:04:05"}, {"1h", time.Hour, "15:04"}, {"6h", 6 * time.Hour, "15:04"}, {"24h", 24 * time.Hour, "15:04"},
-	{"7d", 7 * 24 * time.Hour, "Mon 2 Jan"}, {"28d", 28 * 24 * time.Hour, "2 Jan"},
+	{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"28d", 28 * 24 * time.Hour},
 }
 
 const (
 	defaultSpan = 1 // an hour
-	// timeWidth is how wide a timeline is, in pixels, and rowHeight how high one of its rows.
+	// timeWidth is how wide a timeline is, in units of its drawings, which fill the width of the page,
+	// and rowHeight how high one of its rows, in pixels.
 	timeWidth = 900
 	rowHeight = 18
 	// ahead is the part of the span that is yet to come.
 	ahead = 0.1
+	// fitRuns are about how many runs of most jobs the span has that fits.
+	fitRuns = 3
+	// leastFit is the shortest time before now that fits.
+	leastFit = time.Minute
+	// maxLanes is how many jobs of instances have a row each.
+	maxLanes = 400
 )
 
 // window is the part of time that a timeline shows.
@@ -59,15 +61,17 @@ type choice struct {
 
 // mark is a label of the axis.
 type mark struct {
-	X    int
-	Text string
+	Percent float64 // of the width
+	Text    string
 }
 
-// timeRow is a job, or an instance, over time.
+// timeRow is a job over time, or the head of the jobs of an instance.
 type timeRow struct {
-	Name, Link, State string
-	Text              string // for those who do not see it
-	Paths             []timePath
+	Name, Link string
+	State      state
+	Head       bool
+	Text       string // for those who do not see it
+	Paths      []timePath
 }
 
 // timePath draws all runs of one state.
@@ -77,51 +81,93 @@ type timeBody struct {
 	sheet
 	window
 
-	Spans, By        []choice
-	Earlier, Later   string
-	Width, Height, X int
-	Marks            []mark
-	Rows             []timeRow
-	ByInstance       bool
-	Problem          string // with the run log
+	Spans, By      []choice
+	Earlier, Later string
+	Width, Height  int
+	X              int    // of now
+	Grid           string // a path
+	Marks          []mark
+	Rows           []timeRow
+	More           int // rows that are not shown
+	ByInstance     bool
+	Problem        string // with the run log
 }
 
 func (p *pages) timeline(r *http.Request, s *snapshot) (view, error) {
-	of := spans[defaultSpan]
-	if i := slices.IndexFunc(spans, func(s span) bool { return s.name == r.FormValue("span") }); i >= 0 {
-		of = spans[i]
+	l := p.look(r)
+	jobs, sh := selected(r, s, l.now)
+	i := slices.IndexFunc(spans, func(s span) bool { return s.name == r.FormValue("span") })
+	fit := i < 0
+	if fit {
+		i = fitting(jobs, l.now)
 	}
+	of := spans[i]
 	end, err := timeOf(r, "end")
 	if err != nil {
 		end = time.Time{}
 	}
 	end = end.Truncate(time.Second)
-	now := p.group.now()
-	jobs, sh := selected(r, s)
 	past, err := p.group.histories(r.Context(), jobs, of.length, end)
 	if err != nil {
 		return view{}, err
 	}
-	to := end
+	w := window{end.Add(-of.length), end, l.now}
 	if end.IsZero() {
-		to = now.Add(time.Duration(ahead * float64(of.length)))
+		before := time.Duration((1 - ahead) * float64(of.length))
+		if oldest := oldestOf(past.of); fit && !oldest.IsZero() {
+			before = min(before, max(l.now.Sub(oldest), leastFit))
+		}
+		w = window{l.now.Add(-before), l.now.Add(time.Duration(ahead / (1 - ahead) * float64(before))), l.now}
 	}
-	b := timeBody{sheet: sh, window: window{to.Add(-of.length), to, now}, Width: timeWidth, Height: rowHeight, ByInstance: r.FormValue("by") == "instance", Problem: past.problem}
-	b.X = b.x(now)
+	b := timeBody{sheet: sh, window: w, Width: timeWidth, Height: rowHeight, X: w.x(l.now), ByInstance: r.FormValue("by") == "instance", Problem: past.problem}
 	if b.ByInstance {
-		b.Rows = instanceTimes(b.window, s.instances, jobs, past.of)
+		b.Rows = instanceTimes(b.window, s.instances, jobs, past.of, l)
+		b.More = max(0, len(b.Rows)-maxLanes)
+		b.Rows = b.Rows[:len(b.Rows)-b.More]
 	} else {
 		for i, job := range jobs {
 			b.Rows = append(b.Rows, jobTimes(b.window, job, past.of[i]))
 		}
 	}
-	b.marks(of.layout)
-	b.links(r, of)
-	return view{Template: "timeline", Title: "Timeline", Now: now, Body: b}, nil
+	b.marks(l.zone)
+	b.links(r, of, fit)
+	return view{Template: "timeline", Title: "Timeline", look: l, Body: b}, nil
+}
+
+// fitting is the shortest span in which half of the jobs have run a few times.
+func fitting(jobs []admin.JobStatus, now time.Time) int {
+	var ages []time.Duration
+	for _, job := range jobs {
+		if run := lastOf(job); run != nil {
+			ages = append(ages, now.Sub(run.Tick))
+		}
+	}
+	if len(ages) == 0 {
+		return defaultSpan
+	}
+	slices.Sort(ages)
+	for i, s := range spans {
+		if s.length >= fitRuns*ages[len(ages)/2] {
+			return i
+		}
+	}
+	return len(spans) - 1
+}
+
+// oldestOf is the first tick on record, or zero.
+func oldestOf(all [][]history.Entry) (oldest time.Time) {
+	for _, entries := range all {
+		for _, e := range entries {
+			if !e.Tick.IsZero() && (oldest.IsZero() || e.Tick.Before(oldest)) {
+				oldest = e.Tick
+			}
+		}
+	}
+	return oldest
 }
 
 // links are the same page for other spans, other times, and the other kind of rows.
-func (b *timeBody) links(r *http.Request, of span) {
+func (b *timeBody) links(r *http.Request, of span, fit bool) {
 	with := func(name, value string) string {
 		query := r.URL.Query()
 		if query.Del(name); value != "" {
@@ -129,8 +175,9 @@ func (b *timeBody) links(r *http.Request, of span) {
 		}
 		return "?" + query.Encode()
 	}
+	b.Spans = []choice{{"fit", with("span", ""), fit}}
 	for _, other := range spans {
-		b.Spans = append(b.Spans, choice{other.name, with("span", other.name), other.name == of.name})
+		b.Spans = append(b.Spans, choice{other.name, with("span", other.name), !fit && other.name == of.name})
 	}
 	b.By = []choice{{"by job", with("by", ""), !b.ByInstance}, {"by instance", with("by", "instance"), b.ByInstance}}
 	b.Earlier = with("end", b.End.Add(-of.length/2).UTC().Format(time.RFC3339))
@@ -143,130 +190,44 @@ func (b *timeBody) links(r *http.Request, of span) {
 	}
 }
 
-func (b *timeBody) marks(layout string) {
-	const n = 6
-	for i := range n {
-		at := b.Begin.Add(b.End.Sub(b.Begin) * time.Duration(i) / n)
-		b.Marks = append(b.Marks, mark{b.x(at), at.UTC().Format(layout)})
+// marks are at round times of the viewer's zone.
+func (b *timeBody) marks(zone *time.Location) {
+	const (
+		most = 8
+		last = 0.96 // beyond, there is no room for a label
+		day  = 24 * time.Hour
+	)
+	length := b.End.Sub(b.Begin)
+	step := rounded(length / most)
+	year, month, date := b.Begin.In(zone).Date()
+	at, layout := time.Date(year, month, date, 0, 0, 0, 0, zone), "15:04"
+	switch {
+	case step >= day:
+		layout = "2 Jan"
+	case step < time.Minute:
+		layout = "15:04:05"
 	}
-}
-
-// drawing collects the shapes of a row by class. A shape that would be drawn twice is drawn once.
-type drawing struct {
-	window
-
-	shapes map[string]*strings.Builder
-	bars   map[string][2]int // by class, the latest bar, which is not drawn yet, because others may touch it
-	last   map[string]int    // where the latest shape of a class begins
-	counts map[history.State]int
-}
-
-func newDrawing(w window) *drawing {
-	return &drawing{
-		window: w, shapes: make(map[string]*strings.Builder), bars: make(map[string][2]int), last: make(map[string]int), counts: make(map[history.State]int),
-	}
-}
-
-// bar draws a bar, together with the latest one if it touches that: thousands of runs are a few
-// bars.
-func (d *drawing) bar(class string, from, to int) {
-	latest, drawn := d.bars[class]
-	if drawn && from <= latest[1] && to >= latest[0] {
-		d.bars[class] = [2]int{min(from, latest[0]), max(to, latest[1])}
-		return
-	}
-	d.flush(class)
-	d.bars[class] = [2]int{from, to}
-}
-
-func (d *drawing) flush(class string) {
-	if bar, drawn := d.bars[class]; drawn {
-		d.addf(class, "M%d 9h%d", bar[0], bar[1]-bar[0])
-	}
-}
-
-func (d *drawing) addf(class, format string, args ...any) {
-	if d.shapes[class] == nil {
-		d.shapes[class] = new(strings.Builder)
-	}
-	fmt.Fprintf(d.shapes[class], format, args...)
-}
-
-// entry draws a run, or a row of ticks that were not run. Each kind has its own shape, not only its
-// color.
-func (d *drawing) entry(e history.Entry) {
-	from, to := e.Started, endOf(e.Run, d.now)
-	if e.RunID == "" {
-		from, to = e.Tick, e.To
-	}
-	if to.IsZero() {
-		to = from
-	}
-	if from.IsZero() || !d.touches(from, to) {
-		return
-	}
-	d.counts[e.State] += e.Count
-	x := d.x(from)
-	w := max(2, d.x(to)-x)
-	switch e.State {
-	case history.StateOK:
-		d.bar("ok", x, x+w)
-	case history.StateFailed, history.StateTimedOut, history.StateLost:
-		d.bar("failed", x, x+w)
-		const apart = 16 // crosses that do not touch
-		if d.once("cross", x, apart) {
-			d.addf("cross", "M%d 1l8 16m0-16l-8 16", x-4+w/2)
+	for ; at.Before(b.End); at = later(at, step) {
+		part := at.Sub(b.Begin).Seconds() / length.Seconds()
+		if at.Before(b.Begin) || part > last {
+			continue
 		}
-	default:
-		if d.once(string(e.State), x, 1) {
-			d.shape(e.State, x, w)
+		text := at.Format(layout)
+		if at.Hour() == 0 && at.Minute() == 0 && at.Second() == 0 {
+			text = at.Format("2 Jan")
 		}
+		b.Marks = append(b.Marks, mark{100 * part, text}) //nolint:mnd // percent
+		b.Grid += fmt.Sprintf("M%d 0v%d", b.x(at), rowHeight)
 	}
 }
 
-// once reports whether a shape of a kind is to be drawn: at this zoom, the latest one is not the
-// same.
-func (d *drawing) once(kind string, x, apart int) bool {
-	if last, drawn := d.last[kind]; drawn && x-last < apart {
-		return false
+// later keeps the time of day over days.
+func later(at time.Time, step time.Duration) time.Time {
+	const day = 24 * time.Hour
+	if step >= day {
+		return at.AddDate(0, 0, int(step/day))
 	}
-	d.last[kind] = x
-	return true
-}
-
-func (d *drawing) shape(state history.State, x, w int) {
-	switch state {
-	case history.StateRunning:
-		d.addf("running", "M%d 5h%dl4 4-4 4h-%dz", x, w, w)
-	case history.StateSkipped:
-		d.addf("skipped", "M%d 9h%d", x, max(4, w))
-	case history.StateMissed:
-		d.addf("missed", "M%d 9l4-5 4 5-4 5zM%d 9h%d", x-4, x, max(4, w))
-	case stateHole:
-		d.addf("unknown", "M%d 9h%d", x, w)
-	default:
-		d.addf("unsure", "M%d 5h%dv8h-%dz", x, w, w)
-	}
-}
-
-// painted are the classes in the order in which they are painted: failures are over runs that went
-// well.
-var painted = []string{"unknown", "planned", "skipped", "missed", "ok", "running", "unsure", "failed", "cross", "moved"}
-
-// row is the drawing.
-func (d *drawing) row(name, link, state string) timeRow {
-	row := timeRow{Name: name, Link: link, State: state}
-	var parts []string
-	for _, state := range slices.Sorted(maps.Keys(d.counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", d.counts[state], state))
-	}
-	row.Text = name + ": " + cmp.Or(strings.Join(parts, ", "), "nothing in this time")
-	for _, class := range painted {
-		if d.flush(class); d.shapes[class] != nil {
-			row.Paths = append(row.Paths, timePath{class, d.shapes[class].String()})
-		}
-	}
-	return row
+	return at.Add(step)
 }
 
 // jobTimes draws a job: its runs, its moves from one instance to another, the time without records,
@@ -295,7 +256,7 @@ func jobTimes(w window, job admin.JobStatus, entries []history.Entry) timeRow {
 		d.unknown(schedule, oldest)
 		d.planned(schedule)
 	}
-	return d.row(words.Name(job), jobLink(job.Name), words.State(job))
+	return d.row(job)
 }
 
 // unknown marks the time before the oldest entry, if ticks came in it.
@@ -316,33 +277,35 @@ func (d *drawing) planned(schedule *cronexpr.Schedule) {
 	}
 }
 
-// instanceTimes draws the runs on each instance, also on those that are gone.
-func instanceTimes(w window, instances []admin.Instance, jobs []admin.JobStatus, all [][]history.Entry) (rows []timeRow) {
-	drawings := make(map[string]*drawing)
-	states := make(map[string]string)
+// instanceTimes draws the runs of each job on each instance, also on those that are gone.
+func instanceTimes(w window, instances []admin.Instance, jobs []admin.JobStatus, all [][]history.Entry, l look) (rows []timeRow) {
+	heads := make(map[string]timeRow)
 	for _, i := range instances {
-		drawings[i.ID], states[i.ID] = newDrawing(w), i.State
+		heads[i.ID] = timeRow{Name: i.ID, Link: instanceLink(i.ID), State: instanceState(i, words.OfInstance(i, l.now)), Head: true}
 	}
-	var entries []history.Entry
-	for i := range jobs {
-		entries = append(entries, all[i]...)
+	lanes := make(map[string][]timeRow) // by instance
+	for i, job := range jobs {
+		drawings := make(map[string]*drawing) // by instance
+		for _, e := range slices.Backward(all[i]) {
+			if e.RunID == "" {
+				continue
+			}
+			if drawings[e.InstanceID] == nil {
+				drawings[e.InstanceID] = newDrawing(w)
+			}
+			drawings[e.InstanceID].entry(e)
+		}
+		for id, d := range drawings {
+			if _, lives := heads[id]; !lives {
+				heads[id] = timeRow{Name: id, State: state{"gone", off}, Head: true}
+			}
+			if len(d.counts) > 0 {
+				lanes[id] = append(lanes[id], d.row(job))
+			}
+		}
 	}
-	slices.SortFunc(entries, func(a, b history.Entry) int { return a.Started.Compare(b.Started) })
-	for _, e := range entries {
-		if e.RunID == "" {
-			continue
-		}
-		if drawings[e.InstanceID] == nil {
-			drawings[e.InstanceID], states[e.InstanceID] = newDrawing(w), "gone"
-		}
-		drawings[e.InstanceID].entry(e)
-	}
-	for _, id := range slices.Sorted(maps.Keys(drawings)) {
-		link := instanceLink(id)
-		if states[id] == "gone" {
-			link = "?" + url.Values{"by": {"instance"}}.Encode()
-		}
-		rows = append(rows, drawings[id].row(id, link, states[id]))
+	for _, id := range slices.Sorted(maps.Keys(heads)) {
+		rows = append(append(rows, heads[id]), lanes[id]...)
 	}
 	return rows
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -54,6 +55,11 @@ type Options struct {
 	// and for each button of a page, in GET requests. It must not read the body, and is called from
 	// many goroutines. Actions of other sites are refused before. Default: the Token decides.
 	Authorize func(r *http.Request, a Action) (by string, err error)
+	// RunURL is a template of links from runs to their logs or traces, of http or https, such as
+	// "https://logs.example.org/?q={run}&from={started_ms}&to={ended_ms}". It may have {run}, {job},
+	// {instance}, and {started} and {ended} as in RFC 3339, or with _ms in milliseconds since 1970. A
+	// run in progress ends now. Default: no links.
+	RunURL string
 	// Logger gets failed requests, and each action, done or refused. Of those by people who may not
 	// act it gets a line in ten seconds at most. Default: none. Then nothing says who canceled,
 	// resumed or enabled what.
@@ -94,6 +100,9 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.History != nil && opts.Group == "" {
 		return nil, &invalid.FieldError{Field: "Group", Err: errors.New("is missing: it names the log in the History")}
 	}
+	if to, err := url.Parse(opts.RunURL); opts.RunURL != "" && (err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "") {
+		return nil, &invalid.FieldError{Field: "RunURL", Value: opts.RunURL, Err: errors.New("is no URL of http or https")}
+	}
 	if opts.Title == "" {
 		opts.Title = "singleworker"
 	}
@@ -105,7 +114,7 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 		g.log = &runLog{opts.History, opts.Group, make(chan struct{}, logReaders), opts.Logger}
 	}
 	may := &rights{opts.AllowActions, opts.ActionsFromHere, opts.Token, opts.Authorize}
-	p, err := newPages(g, may, opts.Title, opts.Logger)
+	p, err := newPages(g, may, opts.Title, opts.RunURL, opts.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +144,7 @@ func (h handler) routes() *http.ServeMux {
 	}
 	if a := h.actions; a != nil {
 		for path, do := range map[string]action{
-			"jobs/{name}/trigger": a.trigger, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
+			"jobs/{name}/trigger": a.trigger, "jobs/{name}/stop-run": a.stopRun, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
 			"instances/{name}/drain": a.drain, "instances/{name}/enable": a.enable,
 		} {
 			verb := path[strings.LastIndexByte(path, '/')+1:]

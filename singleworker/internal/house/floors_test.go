@@ -30,13 +30,13 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"before.go", "hung.go", "runs.go"},
 	{"decide.go", "runner.go"},
 }, "web": {
-	{"answer.go", "client.go", "query.go", "text.go"},
+	{"answer.go", "client.go", "query.go", "state.go", "text.go"},
 	{"history.go", "rights.go", "visitors.go"},
 	{"faults.go", "outcomes.go"},
 	{"attention.go", "readings.go"},
 	{"group.go"},
 	{"documents.go", "feed.go", "pages.go"},
-	{"calendar.go", "chart.go", "job.go", "jobs.go", "owners.go", "timeline.go"},
+	{"calendar.go", "chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go"},
 	{"actions.go"},
 	{"web.go"},
 }}

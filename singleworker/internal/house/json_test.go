@@ -89,7 +89,7 @@ func givers(t *testing.T, all []sample) map[string][]string {
 			}
 		}
 	}
-	request := regexp.MustCompile(`(?m)^//\tapi/v1/([\w/]+)\S* +(?:a stream of )?(\w+)`)
+	request := regexp.MustCompile(`(?m)^//\tapi/v1/([\w/-]+)\S* +(?:a stream of )?(\w+)`)
 	reads, acts, _ := strings.Cut(readFile(t, "singleworker/web/doc.go"), "POST requests")
 	for method, text := range map[string]string{"GET": reads, "POST": acts} {
 		for _, found := range request.FindAllStringSubmatch(text, -1) {

@@ -1,5 +1,80 @@
 "use strict";
 (() => {
+	// The server writes all times, in the zone of a cookie: the viewer's own one, or UTC.
+	const base = new URL(".", document.querySelector("link[rel=stylesheet]").href).pathname;
+	const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
+	const chosen = (document.cookie.match(/(?:^|; )singleworker_zone=([^;]*)/) || [])[1];
+	const choose = (zone) => {
+		document.cookie = `singleworker_zone=${zone}; path=${base}; max-age=31536000; samesite=strict`;
+		if (document.cookie.includes(`singleworker_zone=${zone}`)) location.reload();
+	};
+	const other = document.getElementById("zone");
+	if (other && local && local !== "UTC") {
+		if (chosen !== local && chosen !== "UTC") choose(local);
+		other.hidden = false;
+		other.textContent = chosen === "UTC" ? "Local time" : "UTC";
+		other.addEventListener("click", () => choose(chosen === "UTC" ? local : "UTC"));
+	}
+
+	// What was done is said once.
+	const here = new URL(location.href);
+	if (here.searchParams.has("done")) {
+		["done", "of"].forEach((field) => here.searchParams.delete(field));
+		history.replaceState(null, "", here);
+	}
+
+	const current = document.querySelector("header [aria-current]");
+	if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft;
+
+	// The token and the name are asked for once in a session of the browser.
+	for (const field of document.querySelectorAll('[name="token"], [name="by"]')) {
+		const key = `singleworker ${base} ${field.name}`;
+		field.value ||= sessionStorage.getItem(key) || "";
+		field.form.addEventListener("submit", () => sessionStorage.setItem(key, field.value));
+	}
+
+	// A click on a command copies it.
+	document.addEventListener("click", async (event) => {
+		const command = event.target.closest(".try code");
+		if (!command || !navigator.clipboard) return;
+		await navigator.clipboard.writeText(command.textContent).catch(() => {});
+		command.classList.add("copied");
+		setTimeout(() => command.classList.remove("copied"), 1500);
+	});
+
+	// Jobs that are selected get an action one after the other.
+	const picks = () => [...document.querySelectorAll('input[name="job"]')];
+	const picked = () => picks().filter((pick) => pick.checked).map((pick) => pick.value);
+	const many = document.getElementById("many");
+	if (many) {
+		const said = many.querySelector("output"), verbs = many.querySelectorAll("button[name]");
+		document.documentElement.classList.add("picks");
+		document.addEventListener("change", ({ target }) => {
+			if (!target.closest(".pick")) return;
+			if (!target.name) picks().forEach((pick) => (pick.checked = target.checked));
+			many.classList.toggle("shown", picked().length > 0);
+			said.textContent = `${picked().length} selected`;
+			verbs.forEach((verb) => (verb.disabled = picked().length === 0));
+		});
+		many.addEventListener("submit", async (event) => {
+			event.preventDefault();
+			const [names, refused, verb] = [picked(), [], event.submitter];
+			verbs.forEach((button) => (button.disabled = true));
+			for (const [i, name] of names.entries()) {
+				said.textContent = `${verb.textContent}: ${i + 1} of ${names.length}`;
+				try {
+					const body = new URLSearchParams(new FormData(many));
+					const answer = await fetch(`api/v1/jobs/${encodeURIComponent(name)}/${verb.name}`, { method: "POST", headers: { Accept: "application/json" }, body });
+					if (!answer.ok) refused.push(`${name}: ${(await answer.json()).error.message}`);
+				} catch (error) {
+					refused.push(`${name}: ${error.message}`);
+				}
+			}
+			said.textContent = [`${verb.textContent}: ${names.length - refused.length} of ${names.length} done`, ...refused].join("; ");
+			verbs.forEach((button) => (button.disabled = false));
+		});
+	}
+
 	// "/" goes to the filter, as in other tools.
 	document.addEventListener("keydown", (event) => {
 		const field = document.querySelector("input[type=search]");
@@ -61,10 +136,13 @@
 			const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(30000) });
 			const page = new DOMParser().parseFromString(await answer.text(), "text/html");
 			if (!answer.ok) throw new Error(answer.statusText);
+			const kept = new Set(picked());
 			for (const part of paused ? [] : document.querySelectorAll("[data-live]")) {
 				const next = page.querySelector(`[data-live="${part.dataset.live}"]`);
-				if (next) morph(part, next);
+				// A button that somebody is about to press stays where it is.
+				if (next && !part.querySelector("button:hover, button:focus")) morph(part, next);
 			}
+			picks().forEach((pick) => (pick.checked = kept.has(pick.value)));
 			if (stream && stream.readyState === EventSource.OPEN) say("live");
 		} catch {
 			say("this page is old: the server does not answer", true);
