@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ func (c *Client) newAsk(ctx context.Context, kind, name string, request zkrec.Re
 		return nil, fmt.Errorf("make an id: %w", err)
 	}
 	deed := c.deed(ctx, kind, Who{request.By, request.Reason}, name)
+	request.By, request.Reason = cmp.Or(deed.By, deed.From), deed.Reason
 	return &ask{client: c, name: name, id: id.String(), request: request, deed: deed}, nil
 }
 

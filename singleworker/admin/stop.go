@@ -14,20 +14,21 @@ import (
 
 // StopOptions select the run to stop, and record who stops it and why.
 type StopOptions struct {
-	RunID  string // Default: the run in progress
-	By     string // who stops it: one printable line, up to 1 KiB
-	Reason string // the same
+	RunID string // Default: the run in progress
+	// By is who stops it: one printable line, up to 1 KiB, of which the run keeps 100 bytes. Default:
+	// as of the log, see Who.
+	By     string
+	Reason string // the same, without a default
 }
 
-// StopRun requests the owner of a job to stop its run, and waits until the run
-// has ended: its context is canceled, it is recorded as history.StateInterrupted, and its
-// tick is not run again, unless the instance dies before the handler has
-// returned. For a job with shards, it stops the runs of all shards, or of one
-// shard, "report[3]". The entries are the outcome of the runs, some of which may
-// have ended otherwise just before. If ctx is done first, some are history.StateRunning,
-// and the requests stay pending. Errors: *invalid.FieldError, *invalid.FieldError for the
-// name, ErrNotFound, ErrNoShard, ErrNotRunning, ErrConflict, ErrDenied,
-// ErrUnavailable, the cause of ctx.
+// StopRun requests the owner of a job to stop its run, and waits until the run has ended: its
+// context is canceled, it is recorded as history.StateInterrupted, and its tick is not run again,
+// unless the instance dies before the handler has returned. For a job with shards, it stops the
+// runs of all shards, or of one shard, "report[3]". The entries are the outcome of the runs, some
+// of which may have ended otherwise just before. If ctx is done first, some are
+// history.StateRunning, and the requests stay pending until they end: Requests has them. Errors:
+// *invalid.FieldError, *invalid.FieldError for the name, ErrNotFound, ErrNoShard, ErrNotRunning,
+// ErrConflict, ErrDenied, ErrUnavailable, the cause of ctx.
 func (c *Client) StopRun(ctx context.Context, name string, opts StopOptions) ([]history.Entry, error) {
 	a, err := c.newAsk(ctx, zkrec.DeedStop, name, zkrec.Request{Kind: zkrec.RequestStop, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason})
 	if err != nil {

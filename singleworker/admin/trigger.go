@@ -19,8 +19,10 @@ import (
 type TriggerOptions struct {
 	Args    map[string]string // override those of the job
 	Payload json.RawMessage   // JSON, replaces the job's
-	By      string            // who requests the run: one printable line, up to 1 KiB
-	Reason  string            // the same
+	// By is who requests the run: one printable line, up to 1 KiB, of which the run keeps 100 bytes.
+	// Default: as of the log, see Who.
+	By     string
+	Reason string // the same, without a default
 	// WaitForHandler leaves the request for a future instance if no live one can
 	// run the job, instead of returning ErrNoHandler.
 	WaitForHandler bool

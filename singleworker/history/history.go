@@ -54,6 +54,17 @@ const (
 	NextRerun = "rerun" // it was interrupted
 )
 
+// Asked names those who have asked for a run, or for its end, and their reasons. Each text is cut
+// after 100 bytes.
+type Asked struct {
+	// AskedBy asked for a manual run.
+	AskedBy     string `json:"asked_by,omitempty"`
+	AskedReason string `json:"asked_reason,omitempty"`
+	// StoppedBy asked for the end of the run.
+	StoppedBy     string `json:"stopped_by,omitempty"`
+	StoppedReason string `json:"stopped_reason,omitempty"`
+}
+
 // Run is one execution of a handler. Times are by its instance's clock.
 type Run struct {
 	// Tick is the scheduled time. For a manual run, it is when the run was requested.
@@ -90,6 +101,8 @@ type Run struct {
 	// Only package admin says so, of the last run and of one that a pause holds back.
 	NextAttempt   string    `json:"next_attempt,omitempty"`
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
+
+	Asked
 }
 
 // OK reports whether the run succeeded.
@@ -109,7 +122,7 @@ type Entry struct {
 	To     time.Time `json:"last_tick,omitzero"`
 	Count  int       `json:"count"`
 	Reason Reason    `json:"reason,omitempty"` // empty for a run
-	// Shard is the index of the shard; nil if the job has no shards, and where the slot is named beside
-	// the entry.
+	// Shard is the index of the shard; nil if the job has no shards, and where the slot is named
+	// beside the entry.
 	Shard *int `json:"shard,omitempty"`
 }

@@ -104,13 +104,7 @@ func Order(o admin.Order, now time.Time) string {
 	if !o.At.IsZero() {
 		text += " " + plain.Relative(o.At, now)
 	}
-	if o.By != "" {
-		text += " by " + o.By
-	}
-	if o.Reason != "" {
-		text += ": " + o.Reason
-	}
-	return text
+	return text + By(o.By, o.Reason)
 }
 
 // jobsOf names the jobs of some orders, and counts the rest.

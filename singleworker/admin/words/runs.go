@@ -2,9 +2,11 @@ package words
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/history"
 )
@@ -24,6 +26,12 @@ func Note(e history.Entry, zone *time.Location, now time.Time) string {
 	if e.TakenFrom != "" {
 		parts = append(parts, e.TakenFrom+" had not claimed it")
 	}
+	if e.AskedBy != "" {
+		parts = append(parts, "asked for"+By(e.AskedBy, e.AskedReason))
+	}
+	if e.StoppedBy != "" && !strings.Contains(e.Error, e.StoppedBy) { // it did not end because of that
+		parts = append(parts, "its end asked for"+By(e.StoppedBy, e.StoppedReason))
+	}
 	if e.Restarts > 0 {
 		parts = append(parts, fmt.Sprintf("restart %d in a row", e.Restarts))
 	}
@@ -34,6 +42,40 @@ func Note(e history.Entry, zone *time.Location, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, plain.Relative(e.NextAttemptAt, now)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// By is " by alice@host: disk was full", or the part of it that is known.
+func By(who, reason string) string {
+	text := ""
+	if who != "" {
+		text += " by " + who
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+// StopAsked is who has asked for the end of a run of the job, and the remedy if it does not end.
+func StopAsked(job admin.JobStatus, r admin.Request, now time.Time) string {
+	text := strings.TrimSpace(plain.Relative(r.At, now) + By(r.By, r.Reason))
+	for _, slot := range Slots(job) {
+		if run := slot.LastRun; run != nil && run.RunID == r.RunID && run.State == history.StateRunning {
+			text += fmt.Sprintf("; the run has not ended: if its handler ignores its context, restart %s", run.InstanceID)
+		}
+	}
+	return text
+}
+
+// Running names the instances that runs are in progress on.
+func Running(runs []history.Entry) string {
+	var on []string
+	for _, run := range runs {
+		if run.State == history.StateRunning && !slices.Contains(on, run.InstanceID) {
+			on = append(on, run.InstanceID)
+		}
+	}
+	return strings.Join(on, ", ")
 }
 
 // Outcome is "ok after 41s", or "failed after 41s: no route to host".

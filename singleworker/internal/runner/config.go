@@ -86,7 +86,8 @@ type Result struct {
 	// Unrecorded is why the result could not be written to ZooKeeper, nil if it was.
 	Unrecorded error
 
-	moved bool // of a job that always runs: it is to run again at once, elsewhere or otherwise
+	stop  ticks.Request // by which an operator has ended the run; zero if none has
+	moved bool          // of a job that always runs: it is to run again at once, elsewhere or otherwise
 }
 
 // Causes with which a run's context is canceled.

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -78,7 +77,14 @@ func (r *Runner) view(j *job) ticks.View {
 	if act := r.runs.byJob[j.Name]; act != nil {
 		v.Active = act.run.RunID
 	}
-	v.Requests = slices.DeleteFunc(slices.Clone(j.Requests), func(r ticks.Request) bool { return !r.IsRun() })
+	for _, r := range j.Requests {
+		switch {
+		case r.IsRun():
+			v.Requests = append(v.Requests, r)
+		case r.RunID == j.Record.RunID:
+			v.Stop = r
+		}
+	}
 	return v
 }
 
@@ -163,6 +169,9 @@ func (r *Runner) ended(act *activity, result Result, current *ticks.Record, entr
 // done forgets a run, and lets the jobs that wait begin theirs.
 func (r *Runner) done(act *activity) {
 	act.noLook()
+	for _, request := range act.stops {
+		r.cfg.Keeper.Drop(act.run.Job, request)
+	}
 	delete(r.runs.byJob, act.run.Job)
 	if !act.always {
 		r.line.leave()

@@ -280,6 +280,71 @@ func TestRunIsStoppedByAnOperator(t *testing.T) {
 	})
 }
 
+// A request to stop a run stays until the run has ended, and its entry has who asked for both. Of
+// long texts, it has the beginning.
+func TestWhoAskedIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 0 * * * ?", working(30*time.Second))) // which ignores its context
+		pass(time.Second)
+		run := manual("r1")
+		run.By, run.Reason = "alice@host", strings.Repeat("é", 200)
+		w.request(run)
+		pass(time.Second)
+		stop := stopOf("s1", w.started()[0].RunID)
+		w.request(stop)
+		w.request(stop) // as when another one comes
+		pass(20 * time.Second)
+		if len(w.keeper.dropped) > 0 {
+			t.Errorf("dropped %q while the run is in progress", w.keeper.dropped)
+		}
+		pass(20 * time.Second)
+		w.stop()
+		entry := w.keeper.read("job").history[0]
+		want := history.Asked{AskedBy: "alice@host", AskedReason: strings.Repeat("é", 50), StoppedBy: "ops", StoppedReason: "too slow"}
+		if entry.Asked != want || entry.State != history.StateOK || !slices.Equal(w.keeper.dropped, []string{"s1"}) {
+			t.Errorf("the entry is %+v, and %q dropped", entry, w.keeper.dropped)
+		}
+		if r := w.keeper.read("job").record; r.Asked != want {
+			t.Errorf("the record is %+v", r)
+		}
+	})
+}
+
+// The owner dies whose run does not end when it is told to: the next one records who has asked.
+func TestWhoStoppedOutlivesTheOwner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(t.Context())
+		w.own(w.job("job", "0 0 * * * ?", working(time.Minute)))
+		pass(time.Second)
+		run := manual("r1")
+		run.By = "alice@host"
+		w.request(run)
+		pass(time.Second)
+		stop := stopOf("s1", w.started()[0].RunID)
+		w.request(run, stop)
+		pass(time.Second)
+		w.lose()
+		other := w.keeper.world("b", 8)
+		other.run(t.Context())
+		job := other.job("job", "0 0 * * * ?", working(time.Second))
+		job.Requests = []ticks.Request{run, stop}
+		other.own(job)
+		pass(10 * time.Second)
+		other.stop()
+		entries := w.keeper.read("job").history
+		if len(entries) != 2 || entries[0].StoppedBy != "ops" || entries[0].State != history.StateInterrupted || entries[1].StoppedBy != "" || entries[1].AskedBy != "alice@host" {
+			t.Errorf("the entries are %+v", entries)
+		}
+		pass(time.Minute)
+		w.stop()
+	})
+}
+
 // An operator may stop a run that a stopping instance waits for; its tick is not run again. The
 // request may arrive with a change of the job. A request for another run is left to the next owner.
 func TestRunIsStoppedWhileItsInstanceStops(t *testing.T) {

@@ -23,6 +23,7 @@ type activity struct {
 	always   bool            // its job has no other runs: see ticks
 	ctx      context.Context //nolint:containedctx // of this run alone
 	stop     context.CancelCauseFunc
+	stops    []string    // the requests to stop it, which wait for its end
 	look     *time.Timer // when it may hang; nil: not known yet, or it never does
 	hung     bool        // the observer was told
 }
@@ -67,20 +68,29 @@ func (r *runs) stuck() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.byJob)), returned)
 }
 
+// stopError is the cause of the end of a run that an operator has asked for.
+type stopError struct{ ticks.Request }
+
+func (e *stopError) Error() string {
+	return fmt.Sprintf("%v: %s", ErrStopped, strings.Trim(e.By+": "+e.Reason, ": "))
+}
+func (e *stopError) Unwrap() error { return ErrStopped }
+
 // applyStops stops the run in progress if an operator has requested that, even if the
-// job is no longer owned or the instance is stopping. A stop request for any other
-// run is dropped only by the job's owner.
+// job is no longer owned or the instance is stopping. The request stays until the run has ended,
+// and says until then who waits for that. A stop request for any other run is dropped only by the
+// job's owner.
 func (r *runs) applyStops(name string, requests []ticks.Request) {
 	act := r.byJob[name]
 	for _, request := range requests {
 		if !request.IsStop() {
 			continue
 		}
-		ours := act != nil && act.run.RunID == request.RunID
-		if ours {
-			act.stop(fmt.Errorf("%w: %s", ErrStopped, strings.Trim(request.By+": "+request.Reason, ": ")))
-		}
-		if ours || r.jobs[name] != nil {
+		switch ours := act != nil && act.run.RunID == request.RunID; {
+		case ours && !slices.Contains(act.stops, request.ID):
+			act.stops = append(act.stops, request.ID)
+			act.stop(&stopError{request})
+		case !ours && r.jobs[name] != nil:
 			r.cfg.Keeper.Drop(name, request.ID)
 		}
 	}
@@ -163,6 +173,9 @@ func (e *execution) end(err error) {
 func (e *execution) result(err error) Result {
 	result := Result{Run: e.act.run, moved: e.act.always}
 	result.State, result.Ended = history.StateInterrupted, e.runs.cfg.Wall.Now()
+	if by := (*stopError)(nil); errors.As(context.Cause(e.act.ctx), &by) {
+		result.stop = by.Request
+	}
 	if e.ctx == nil { // neither the handler was called, nor BeforeTick
 		result.Err, result.NotBegun = fmt.Errorf("claimed, not begun: %w", err), true
 		return result
@@ -195,6 +208,7 @@ func (e *execution) result(err error) Result {
 func outcome(result Result) ticks.Outcome {
 	o := ticks.Outcome{
 		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.NotBegun, Moved: result.moved,
+		Stop: result.stop,
 	}
 	if result.Err != nil {
 		o.Error = result.Err.Error()
@@ -211,7 +225,7 @@ func (e *execution) record(
 	from ticks.Record, result Result, commit func(c *ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*e.job.Job, from, outcome(result))
-	result.Error = plan.Record.Error
+	result.Error, result.Asked = plan.Record.Error, plan.Record.Asked
 	commit(&ticks.Commit{Slot: e.job.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err

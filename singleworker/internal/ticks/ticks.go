@@ -37,6 +37,8 @@ type View struct {
 	// record no longer names it.
 	Active   string
 	Requests []Request // pending manual runs, oldest first
+	// Stop asks for the end of the run that the record has open; zero if nobody has.
+	Stop Request
 
 	// Full means that this instance may start no run now: a decision that opens one is to be made
 	// again when it may. WaitsSince is when that was first so for this slot, zero if nothing waits.
@@ -89,7 +91,9 @@ func Next(v View) Plan {
 	}
 	if (again.NextAttempt == "" || waits) && len(v.Requests) > 0 {
 		r := v.Requests[0]
-		v.open(&plan, zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1})
+		run := zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1}
+		run.AskedFor(r.Request)
+		v.open(&plan, run)
 	}
 	return plan
 }
@@ -159,6 +163,7 @@ func (v View) abandoned() Plan {
 	run := v.Record.Run
 	run.State, run.Ended = history.StateInterrupted, v.Now.UnixMilli()
 	run.Error = "owner died or lost the job before the run had a result"
+	run.Stopped(v.Stop.Request)
 	plan := Plan{Change: true, Record: v.Record}
 	// A run that began when the job always ran is for no tick of the schedule that it has now.
 	if run.Always || v.Schedule.Always() && run.Manual == "" {
@@ -211,6 +216,7 @@ func (v View) tooOld(run zkrec.Run) bool {
 func retryOf(run zkrec.Run) zkrec.Run {
 	next := zkrec.Run{
 		Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures, Passed: run.Passed,
+		Asked: history.Asked{AskedBy: run.AskedBy, AskedReason: run.AskedReason},
 	}
 	switch {
 	case run.NotBegun:
@@ -262,6 +268,8 @@ type Outcome struct {
 	Error string
 	Ended time.Time
 	Final bool // never run again, regardless of policy
+	// Stop is the request by which an operator has ended the run; zero if none has.
+	Stop Request
 	// NotBegun says that the handler was certainly not called: an interrupted run that is run again,
 	// as the same attempt, regardless of policy.
 	NotBegun bool
@@ -273,6 +281,7 @@ func End(of Job, r Record, o Outcome) Plan {
 	policy := of.Policy.WithDefaults()
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
 	r.NotBegun, r.RestartAt = o.NotBegun, 0
+	r.Stopped(o.Stop.Request)
 	switch {
 	case r.Always:
 		restart(policy, &r, o.Moved)

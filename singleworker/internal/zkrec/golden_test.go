@@ -77,6 +77,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.NextAttempt, interrupted.NextAttemptAt = history.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
+	manual.Asked = history.Asked{AskedBy: "alice@host", AskedReason: "again", StoppedBy: "bob@host", StoppedReason: "wrong day"}
 	held, endless, passed, done := manual, claim, claim, claim
 	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
 	done.State, done.Ended = history.StateOK, 1798131600100
@@ -125,7 +126,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	log := zkrec.Log{}.From(zkrec.Mark{Rev: 40, Number: 33}).Add(zkrec.MinHistory, 0, zkrec.Entry{
 		Run: zkrec.Run{Tick: 1798131500000, State: history.StateMissed, SID: "host-7-ab12", Ended: 1798131600000},
 		To:  1798131590000, Count: 10, Reason: history.ReasonNoOwner,
-	}, zkrec.Entry{Run: result.Run})
+	}, zkrec.Entry{Run: result.Run}, zkrec.Entry{Run: manual.Run})
 	request := zkrec.Request{
 		Schema: zkrec.Schema, Kind: zkrec.RequestRun, At: started, By: "alice@host", Reason: "again",
 		Args: map[string]string{"a": "1"}, Payload: json.RawMessage(`[1]`),
@@ -165,8 +166,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
 		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
 		read("history", log.Encode(0), func(data []byte) (zkrec.History, error) { return zkrec.ParseHistory([][]byte{data}) }),
-		read("request, run", request.Encode(), zkrec.ParseRequest),
-		read("request, stop", stop.Encode(), zkrec.ParseRequest),
+		read("request, run", request.Encode(), zkrec.ParseRequest), read("request, stop", stop.Encode(), zkrec.ParseRequest),
 		read("alarm", alarm.Encode(), zkrec.ParseAlarm),
 		read("instance, active", running.Encode(), zkrec.ParseInstance), read("instance, stopping", stopping.Encode(), zkrec.ParseInstance),
 		read("instance, withdrawn", withdrawn.Encode(), zkrec.ParseInstance),

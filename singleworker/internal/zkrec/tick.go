@@ -13,6 +13,9 @@ import (
 // MaxErrorBytes is how much of a run's error text is kept.
 const MaxErrorBytes = 4 << 10
 
+// maxWhoBytes is how much is kept of who asked something of a run, and of the reason.
+const maxWhoBytes = 100
+
 // Run is one execution of a handler, or, in an Entry without a RunID, ticks that were not run.
 // Times are Unix milliseconds, a run's by its instance's clock.
 type Run struct {
@@ -45,7 +48,19 @@ type Run struct {
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
 
+	history.Asked // of few runs
+
 	unknown Unknown // they go where the run goes: into the history, and beside a manual run
+}
+
+// AskedFor notes who asked for the run.
+func (r *Run) AskedFor(by Request) {
+	r.AskedBy, r.AskedReason = cut(by.By, maxWhoBytes), cut(by.Reason, maxWhoBytes)
+}
+
+// Stopped notes who asked for the end of the run. The zero Request is nobody's.
+func (r *Run) Stopped(by Request) {
+	r.StoppedBy, r.StoppedReason = cut(by.By, maxWhoBytes), cut(by.Reason, maxWhoBytes)
 }
 
 // Open reports whether the run has no result yet.
@@ -154,10 +169,12 @@ func (t Tick) Encode() []byte {
 
 // CutError truncates an error text to MaxErrorBytes and makes it valid UTF-8, so
 // that it is read back as it was written.
-func CutError(text string) string {
+func CutError(text string) string { return cut(text, MaxErrorBytes) }
+
+func cut(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) > MaxErrorBytes {
-		text = strings.ToValidUTF8(text[:MaxErrorBytes], "") // a cut character is dropped
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") // a cut character is dropped
 	}
 	return text
 }

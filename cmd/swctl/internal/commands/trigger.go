@@ -40,7 +40,7 @@ swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk w
 swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		Flags: append(append([]cmdline.Flag{
 			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
-		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the request, until it is done")...),
+		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the run")...),
 		Run: a.run(trigger),
 	}
 }
@@ -156,7 +156,7 @@ func stopRun(ctx context.Context, c *call) error {
 			return cmdline.WithHint(err, "swctl history %s shows its runs", plain.Quoted(name))
 		case err != nil && len(runs) > 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, admin.ErrUnavailable):
 			return cmdline.WithHint(fmt.Errorf("not done within %s: %w", c.Timeout, err),
-				"swctl history %s shows when it has ended; its handler may ignore its context", plain.Quoted(name))
+				"restart %s if the handler ignores its context; swctl show %s shows who has asked, and when it has ended", words.Running(runs), plain.Quoted(name))
 		case err != nil:
 			return err
 		}

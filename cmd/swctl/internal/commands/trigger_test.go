@@ -59,7 +59,7 @@ func TestTriggerTimeout(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
 		"trigger nightly --wait": "the request stays: swctl requests nightly shows it",
-		"stop-run レポート":          "swctl history レポート shows when it has ended",
+		"stop-run レポート":          "restart app-1 if the handler ignores its context; swctl show レポート",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t)

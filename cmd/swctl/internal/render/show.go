@@ -59,6 +59,11 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 			p.field("Held", fmt.Sprintf("%s: the tick of %s, %s when the pause is over", held.State, p.moment(held.Tick, zone), held.NextAttempt))
 		}
 	}
+	for _, r := range requests {
+		if r.Kind == admin.RequestStop {
+			p.field("Stop asked", words.StopAsked(job, r, p.Now))
+		}
+	}
 	if len(requests) > 0 {
 		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
 			plain.Relative(requests[0].At, p.Now), plain.Quoted(job.Name)))
@@ -133,7 +138,7 @@ func (p Page) run(run *history.Run, zone *time.Location) {
 	}
 	p.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, p.moment(run.Tick, zone)))
 	if run.Manual != "" {
-		p.field("  cause", "swctl trigger, request "+run.Manual)
+		p.field("  cause", "swctl trigger, request "+run.Manual+words.By(run.AskedBy, run.AskedReason))
 	}
 	p.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
 	p.field("  started", plain.Absolute(run.Started, zone))
@@ -142,6 +147,9 @@ func (p Page) run(run *history.Run, zone *time.Location) {
 		ended = fmt.Sprintf("%s, after %s", ended, plain.Span(run.Ended.Sub(run.Started)))
 	}
 	p.field("  ended", ended)
+	if run.StoppedBy != "" {
+		p.field("  stop asked", strings.TrimSpace(words.By(run.StoppedBy, run.StoppedReason)))
+	}
 	if run.Error != "" {
 		p.field("  error", run.Error)
 	}
