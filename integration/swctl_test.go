@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,5 +254,36 @@ func TestSwctlErrors(t *testing.T) {
 		// These need no server.
 		away.run(exitOK, "next", "--cron", "0 0 3 * * ?", "-n", "3")
 		away.run(exitOK, "version")
+	}
+}
+
+// Without a quorum every command says so, and ends, long before --timeout would be over.
+func TestSwctlWithoutQuorum(t *testing.T) {
+	t.Parallel()
+	e := zkserver.StartEnsemble(t, 3)
+	ctl := &swctl{t, buildSwctl(t), []string{"SWCTL_ZK=" + e.Addr(), "SWCTL_SERVER_TYPE=billing", "HOME=" + t.TempDir()}}
+	left := e.Servers()[0]
+	for _, s := range e.Servers()[1:] {
+		s.Kill()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for e.Serving(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatal("one of three servers still serves requests")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	for _, args := range [][]string{{"list"}, {"pause", "report"}} {
+		out := ctl.run(exitUnavailable, args...)
+		t.Logf("swctl %q takes %v", args, out.took.Round(time.Millisecond))
+		for _, want := range []string{
+			"ZooKeeper has no quorum: ", left.Addr() + " is up, and says that it serves no requests", "refused", "\ntry: start the servers that are away, ",
+		} {
+			if !strings.Contains(out.stderr, want) || out.took > patience/2 {
+				t.Errorf("swctl %q after %v: %s; want %q", args, out.took, out.stderr, want)
+			}
+		}
 	}
 }

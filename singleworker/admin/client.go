@@ -39,9 +39,10 @@ type Config struct {
 	From string
 	// SessionTimeout is requested from the server. Default 10 s.
 	SessionTimeout time.Duration
-	// OnTrouble is called once if no server has answered Dial within a second, with why the latest
-	// attempt to connect failed. Default: none; Dial tries until its context ends in any case.
-	OnTrouble func(err error)
+	// OnTrouble is called once if no server has answered Dial within a second, with how each server
+	// stands. If it returns an error, so does Dial. Default: none, and Dial tries until its context
+	// ends.
+	OnTrouble func(*ServersError) error
 	// OnOpenACL is called by Dial if anyone may change the group's root, although Auth is set and ACL
 	// is not, with an error that says how to mend that. The Client reads and changes what there is,
 	// and what would create a node fails with ErrOpenACL. Default: none.
@@ -71,7 +72,7 @@ type Client struct {
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
 // have the ACL of cfg. The caller must Close it. Errors: *invalid.FieldError, ErrDenied,
-// ErrUnavailable if ctx is done first.
+// ErrUnavailable if ctx is done first, which is a *ServersError if that is later than a second.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -102,10 +103,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	defer cancel()
 	err = c.greet(soon, cfg)
 	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		if trouble := conn.Trouble(); trouble != nil && cfg.OnTrouble != nil {
-			cfg.OnTrouble(trouble)
-		}
-		err = c.greet(ctx, cfg)
+		err = c.insist(ctx, cfg)
 	}
 	if err != nil {
 		c.Close()
@@ -155,6 +153,21 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 			cfg.OnOpenACL(err)
 		}
 		return nil
+	}
+	return err
+}
+
+// insist is greet when no server has answered at first.
+func (c *Client) insist(ctx context.Context, cfg Config) error {
+	trouble := &ServersError{c.Servers(ctx)}
+	if cfg.OnTrouble != nil {
+		if err := cfg.OnTrouble(trouble); err != nil {
+			return err
+		}
+	}
+	err := c.greet(ctx, cfg)
+	if errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w; at first: %w", err, trouble)
 	}
 	return err
 }

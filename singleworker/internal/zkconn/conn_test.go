@@ -486,7 +486,7 @@ func TestSessionSurvivesSilentServer(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for want, greet := range map[string]zkdev.Action{
-		"handshake with zk1:2181: EOF":                                zkdev.CutBefore(), // like a server without a quorum
+		"handshake with zk1:2181: EOF; " + WhyHungUp:                  zkdev.CutBefore(), // like a server without a quorum
 		"handshake with zk1:2181: read in-process zkdev: i/o timeout": zkdev.Delay(time.Hour),
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -122,10 +122,14 @@ func (c *handshake) Read(p []byte) (int, error) {
 			if !c.answered.Load() {
 				c.refused(err)
 			}
-			if !c.answered.Load() || errors.Is(err, errMalformed) {
+			switch {
+			case c.answered.Load() && errors.Is(err, errMalformed):
+				err = fmt.Errorf("server %s: %w", c.address, err)
+				c.trouble.Store(&err)
+			case !c.answered.Load():
 				err = fmt.Errorf("handshake with %s: %w", c.address, err)
-				if c.answered.Load() {
-					err = fmt.Errorf("server %s: %w", c.address, errors.Unwrap(err))
+				if hungUp(err) {
+					err = fmt.Errorf("%w; %s", err, WhyHungUp)
 				}
 				c.trouble.Store(&err)
 			}
@@ -184,9 +188,15 @@ func (c *handshake) nextFrame() error {
 
 // refused notes that a server has not answered the handshake.
 func (c *handshake) refused(err error) {
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
-	c.requests.session.doubtful.Store(hungUp && !c.unseen && c.requests.seen > 0)
+	c.requests.session.doubtful.Store(hungUp(err) && !c.unseen && c.requests.seen > 0)
 }
+
+// WhyHungUp names the possible reasons of a server that accepts a connection and hangs up: it does
+// not say which one it has.
+const WhyHungUp = "the server may have no quorum, be starting, expect TLS or not know it, have too many connections from here " +
+	"(maxClientCnxns), or have less than the session has seen"
+
+func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
 // giveUp ends the session, if the server still has it, and makes the response one to an expired
 // session.
@@ -240,21 +250,12 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 			c.trouble.Store(&err)
 		}
 	}()
-	dial := c.cfg.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
 	deadline := time.Now().Add(c.servers.attemptTimeout(c.SessionTimeout()))
 	ctx, cancel := context.WithDeadline(c.closing, deadline)
 	defer cancel()
-	raw, err := dial(ctx, network, address)
+	raw, err := c.connect(ctx, network, address)
 	if err != nil {
 		return nil, err
-	}
-	if c.cfg.TLS != nil {
-		if raw, err = secure(ctx, raw, c.cfg.TLS, address); err != nil {
-			return nil, err
-		}
 	}
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
@@ -266,6 +267,19 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 		_ = raw.Close() // Close was called before s.current was set
 	}
 	return conn, nil
+}
+
+// connect opens a connection to a server, and secures it if that is configured.
+func (c *Conn) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := c.cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	raw, err := dial(ctx, network, address)
+	if err != nil || c.cfg.TLS == nil {
+		return raw, err
+	}
+	return secure(ctx, raw, c.cfg.TLS, address)
 }
 
 func secure(ctx context.Context, raw net.Conn, cfg *tls.Config, address string) (net.Conn, error) {
@@ -280,7 +294,7 @@ func secure(ctx context.Context, raw net.Conn, cfg *tls.Config, address string) 
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
-		return nil, err
+		return nil, fmt.Errorf("%w with %s: %w", ErrTLS, address, err)
 	}
 	return conn, nil
 }

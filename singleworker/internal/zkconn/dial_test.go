@@ -286,8 +286,8 @@ func TestDeadlinesPassThroughAfterHandshake(t *testing.T) {
 func TestFailedTLSHandshakeClosesConnection(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{ // of the server
-		"":                            "context deadline exceeded",
-		"This ZooKeeper has no TLS\n": "tls: first record does not look like a TLS handshake",
+		"":                            "TLS handshake with zk1:2181: context deadline exceeded",
+		"This ZooKeeper has no TLS\n": "TLS handshake with zk1:2181: tls: first record does not look like a TLS handshake",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			client, server := net.Pipe()

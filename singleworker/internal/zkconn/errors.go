@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Sentinels that an *OpError wraps.
+// Sentinels that an *OpError wraps, but for ErrTLS.
 var (
 	ErrNoNode     = errors.New("no such node")
 	ErrNodeExists = errors.New("node exists")
@@ -18,6 +18,8 @@ var (
 	ErrDenied     = errors.New("access denied by the node's ACL")
 	// ErrTooLong is returned for data, or a list of children, of more than 8 MiB, which is not read.
 	ErrTooLong = errors.New("the node's data or list of children is too long")
+	// ErrTLS is returned when a server accepts a connection, and they do not agree on TLS.
+	ErrTLS = errors.New("TLS handshake")
 	// ErrLost is returned when the connection was lost or closed before the reply arrived.
 	ErrLost = errors.New("connection lost before the answer")
 	// ErrClosed is returned by calls before Open and after Close, and by those that Close has ended.

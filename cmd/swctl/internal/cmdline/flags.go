@@ -34,7 +34,7 @@ func SharedFlags() []Flag {
 		{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
 		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)", Kind: KindServerType},
 		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)", Values: formats},
-		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s)"},
+		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s, and 1s to 3s for a server to answer at all)"},
 		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600 or 0440"},
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
 		{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
@@ -50,6 +50,7 @@ type Settings struct {
 	Lines                  bool // JSON documents have one line each
 	Wide                   bool // tables with every column
 	Timeout                time.Duration
+	Patient                bool // --timeout was given: a server that does not answer is tried for so long
 	AuthFile               string
 	TLSCA, TLSCert, TLSKey string
 }
@@ -77,6 +78,7 @@ func (a *App) settings(flags *cli.Context) (Settings, error) {
 		Lines:      format == formatLines,
 		Wide:       format == "wide",
 		Timeout:    r.timeout(),
+		Patient:    flags.IsSet(FlagTimeout),
 		AuthFile:   r.text(FlagAuthFile, "", ""),
 		TLSCA:      r.text(FlagTLSCA, "", ""),
 		TLSCert:    r.text(FlagTLSCert, "", ""),

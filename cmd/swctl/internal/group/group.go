@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
@@ -80,7 +78,8 @@ func Dial(ctx context.Context, cfg admin.Config) (Client, error) {
 }
 
 // Do does one thing with a group within --timeout. Its errors have hints: see Explain. If no server
-// answers at first, it says so, and keeps trying.
+// answers at first, that is the error, unless --timeout was given: then it says so, and keeps
+// trying.
 func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), do func(context.Context, Client) error) error {
 	if set.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -117,7 +116,13 @@ func connected(ctx context.Context, set cmdline.Settings, dial Dialer, say func(
 	if set.Timeout > 0 {
 		until = fmt.Sprintf("--timeout (%s) is over", set.Timeout)
 	}
-	cfg.OnTrouble = func(err error) { say(fmt.Sprintf("%s does not answer: %v; trying until %s", set.ZK, err, until)) }
+	cfg.OnTrouble = func(trouble *admin.ServersError) error {
+		if !set.Patient && set.Timeout > 0 && !trouble.Any(admin.ServerServing) {
+			return trouble
+		}
+		say(fmt.Sprintf("%v; trying until %s", trouble, until))
+		return nil
+	}
 	cfg.OnOpenACL = func(err error) { say(fmt.Sprintf("warning: %v", err)) }
 	cfg.OnRead = heard
 	client, err := dial(ctx, cfg)
@@ -166,18 +171,16 @@ func Explain(set cmdline.Settings, err error) error {
 
 // unavailable says what to look at when no server answers.
 func unavailable(set cmdline.Settings, err error) string {
+	servers := new(admin.ServersError)
 	switch {
 	case errors.As(err, new(*net.DNSError)):
 		return fmt.Sprintf("correct the host name in --zk %s (or SWCTL_ZK)", set.ZK)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("start ZooKeeper: a server at %s (--zk or SWCTL_ZK) refuses connections", set.ZK)
 	case strings.Contains(err.Error(), "tls: "):
 		return "correct --tls-ca, --tls-cert or --tls-key: a server answered, and it or swctl refused the other's certificate"
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "look whether the ensemble has a quorum (more than half of its servers): a server without one accepts connections and hangs up; " +
-			"so does one that expects TLS (--tls-ca), or does not know it"
+	case errors.As(err, &servers):
+		return fmt.Sprintf("%s; --zk (or SWCTL_ZK) is %s", servers.Remedy(), set.ZK)
 	}
-	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK)", set.ZK)
+	return fmt.Sprintf("look whether ZooKeeper is up at %s (--zk or SWCTL_ZK): swctl doctor", set.ZK)
 }
 
 // flags has the flags of package admin's options, by the field in an *invalid.FieldError that is
