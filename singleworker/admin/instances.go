@@ -65,6 +65,10 @@ type Instance struct {
 	// Leases do not depend on it, but ticks fire by the instance's clock.
 	ClockOffset *time.Duration `json:"-"`
 	ClockBound  time.Duration  `json:"-"`
+	// SessionTimeout is granted by the server, and SessionAsked the longest that it has asked for, or
+	// had. 0 if it does not say.
+	SessionTimeout time.Duration `json:"-"`
+	SessionAsked   time.Duration `json:"-"`
 
 	place place
 }
@@ -226,6 +230,7 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 		StartedAt: zkrec.UTC(record.StartedAt), Version: record.Version, Program: record.Program, Owned: record.Owned, MaxSlots: record.MaxSlots, MaxRunning: record.MaxRunning,
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
+		SessionTimeout: time.Duration(record.SessionTimeout), SessionAsked: time.Duration(max(record.SessionTimeout, record.SessionLongest)),
 	}
 	if record.ClockBound > 0 {
 		offset := time.Duration(record.ClockOffset)

@@ -18,7 +18,7 @@ import (
 func (r records) status(of parsed, live map[string]Instance, at moment) JobStatus {
 	name, index, sharded := zkrec.SplitSlot(r.slot)
 	s := JobStatus{
-		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, State: StateUnowned, Registered: r.registered,
+		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, SpecBytes: len(r.spec), State: StateUnowned, Registered: r.registered,
 		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: zkrec.Time(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
 		Watermark: zkrec.Time(r.tick.Watermark),
 	}

@@ -53,6 +53,8 @@ type JobStatus struct {
 	// Version counts the changes of the job's record since it was created, from 0: its ZooKeeper
 	// data version. A pause is another record, and leaves it as it is.
 	Version int32 `json:"version"`
+	// SpecBytes is how long the job's record is, of at most job.MaxBytes.
+	SpecBytes int `json:"-"`
 	// Declared means that the job is as declared in an application's code
 	// (Manager.Schedule), without an operator's change.
 	Declared bool `json:"declared"`

@@ -16,13 +16,14 @@ type Client interface {
 }
 
 // Reader reads for the pages.
-type Reader interface {
+type Reader interface { //nolint:interfacebloat // it stands for half of a type
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	Past(ctx context.Context, name string) (admin.Past, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
+	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]

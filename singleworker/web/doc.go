@@ -24,6 +24,7 @@
 //	api/v1/jobs/NAME/ticks?n=10   TickList, of the next ticks
 //	api/v1/instances              InstanceList
 //	api/v1/instances/ID           Instance
+//	api/v1/doctor                 CheckList
 //	api/v1/events                 a stream of Event documents, as they happen
 //
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/doctor"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -52,6 +53,11 @@ func (d documents) instances(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	return encoded(api.Instances(s.instances, s.orders), nil)
+}
+
+func (d documents) doctor(r *http.Request) ([]byte, error) {
+	e, err := shared(r.Context(), d.group.readings, "doctor", d.group.client.Examine)
+	return encoded(api.List("CheckList", doctor.Checks(e)), err)
 }
 
 func (d documents) job(r *http.Request) ([]byte, error) {

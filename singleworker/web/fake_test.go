@@ -178,6 +178,12 @@ func (f *fake) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
 }
 
+func (f *fake) Examine(ctx context.Context) (admin.Examination, error) {
+	now, ahead, own := f.Clock()
+	servers := []admin.Server{{Address: "zk1:2181", State: admin.ServerServing, Mode: "standalone", Connections: 3}}
+	return admin.Examination{Now: now, Ahead: ahead, Own: own, Servers: servers, Jobs: judged(f.jobs, now), Instances: f.instances}, f.begin(ctx, "Examine")
+}
+
 func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails, error) {
 	if err := f.begin(ctx, "Instance"); err != nil {
 		return admin.InstanceDetails{}, err

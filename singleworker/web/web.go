@@ -138,7 +138,7 @@ func (h handler) routes() *http.ServeMux {
 	for path, document := range map[string]func(*http.Request) ([]byte, error){
 		"jobs": h.documents.jobs, "jobs/{name}": h.documents.job, "jobs/{name}/history": h.documents.history, "jobs/{name}/why": h.documents.why,
 		"jobs/{name}/log": h.documents.log, "jobs/{name}/summary": h.documents.summary, "jobs/{name}/ticks": h.documents.ticks,
-		"instances": h.documents.instances, "instances/{id}": h.documents.instance,
+		"instances": h.documents.instances, "instances/{id}": h.documents.instance, "doctor": h.documents.doctor,
 	} {
 		mux.Handle("GET /api/v1/"+path, h.visitors.inTurn(h.documents.document(document)))
 	}

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // asked are requests for documents, with their queries.
 var asked = []string{
 	"jobs", "jobs/nightly", "jobs/parts%5B1%5D", "jobs/nightly/history", "jobs/nightly/why", "jobs/nightly/why?at=2000-01-01T09:00:00Z",
-	"jobs/nightly/ticks?n=2", "jobs/nightly/log?n=2", "jobs/nightly/log?failed=true&until=1999-12-29T00:00:00Z", "jobs/nightly/summary", "instances", "instances/app-2",
+	"jobs/nightly/ticks?n=2", "jobs/nightly/log?n=2", "jobs/nightly/log?failed=true&until=1999-12-29T00:00:00Z", "jobs/nightly/summary", "instances", "instances/app-2", "doctor",
 	"jobs/nope", "jobs/nope/why", "jobs/nightly/why?at=noon", "jobs/nightly/ticks?n=1001", "jobs/broken/ticks", "jobs/nightly/log?n=0", "jobs/nightly/log?since=noon", "instances/nope", "nothing",
 }
 

@@ -42,7 +42,7 @@ type exitInfo struct {
 func exitInfos() []exitInfo {
 	return []exitInfo{
 		{ExitOK, "ok", "done"},
-		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed, audit found a violation, a target did not take the message of notify test, or import could not translate everything"},
+		{ExitNo, "no", "the command succeeded but the result is negative: the run of trigger --wait did not succeed, audit found a violation, doctor found something wrong, a target did not take the message of notify test, or import could not translate everything"},
 		{ExitUsage, "invalid", "wrong usage or invalid input: a flag, a schedule, a name, a file"},
 		{ExitNotFound, "not_found", "no such job, shard, server type or namespace, or no such instance is running"},
 		{ExitConflict, "conflict", "conflict: the job exists and differs, no instance can run the job, it is not running, too many requests are pending, its record cannot be read, the group has no room for more jobs, a node has too many children to be listed, instances of a group to be cleared are running, or others kept changing it"},

@@ -136,6 +136,7 @@ type fakeClient struct {
 	log        []admin.LogEntry
 	explained  map[string]admin.Explanation // what Why returns, but for the job
 	instances  []admin.Instance
+	servers    []admin.Server             // of Examine
 	requests   map[string][]admin.Request // by job
 	orders     []admin.Order
 	unreadable []admin.UnreadableNode
@@ -570,6 +571,11 @@ func (f *fakeClient) ServerTypes(context.Context) ([]string, error) { return []s
 
 func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
+}
+
+func (f *fakeClient) Examine(ctx context.Context) (admin.Examination, error) {
+	jobs, err := f.List(ctx)
+	return admin.Examination{Now: testNow, Servers: f.servers, Jobs: jobs, Instances: f.instances, NamesBytes: 64}, err
 }
 
 func (f *fakeClient) Foreign(ctx context.Context, root, _ string) ([]admin.ForeignNode, error) {

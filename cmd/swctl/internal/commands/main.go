@@ -46,7 +46,7 @@ func Main(program string, stores map[string]StoreOpener) {
 // commands are swctl's commands in the order of its help.
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
-		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),

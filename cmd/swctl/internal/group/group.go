@@ -28,6 +28,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	InstanceIDs(ctx context.Context) ([]string, error)
 	Handlers(ctx context.Context) ([]string, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
+	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)

@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/listing"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+)
+
+// Examination is all that package doctor judges a group by.
+type Examination struct {
+	Now     time.Time     // the group's time, and how far this machine's clock is ahead of it
+	Ahead   time.Duration // as Client.Clock returns them
+	Own     bool
+	Servers []Server
+	Jobs    []JobStatus // as List returns them
+	// Instances are as Client.Instances returns them.
+	Instances []Instance
+	// NamesBytes is how long the list of the jobs' names is, as ZooKeeper sends it.
+	NamesBytes int
+	// Open is an ErrOpenACL if anybody may change the group although the Client has credentials, or
+	// nil.
+	Open error
+}
+
+// Examine reads a group, and asks each ZooKeeper server how it stands. It takes as long as List and
+// Instances, and as a server that does not answer: two seconds. Errors: ErrDenied, ErrUnavailable.
+func (c *Client) Examine(ctx context.Context) (e Examination, err error) {
+	e.Servers = c.Servers(ctx)
+	if e.Jobs, err = c.List(ctx); err != nil {
+		return e, err
+	}
+	if e.Instances, err = c.Instances(ctx); err != nil {
+		return e, err
+	}
+	names, err := retried(ctx, c, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
+	if err != nil {
+		return e, err
+	}
+	e.NamesBytes = listing.Length(names)
+	e.Now, e.Ahead, e.Own = c.Clock()
+	e.Open = c.conn.Retry(ctx, func() error { return c.conn.CheckClosed(ctx, c.tree.Root(), c.tree.Instances()) })
+	if errors.Is(e.Open, ErrOpenACL) {
+		return e, nil
+	}
+	err, e.Open = e.Open, nil
+	if zkconn.IsUnknown(err) || errors.Is(err, ErrUnavailable) {
+		return e, err
+	}
+	return e, nil // an ACL that may not be read is not open
+}
