@@ -59,8 +59,8 @@ const judge = async (page, what) => {
 	if (before.includes("owned by")) failed(what, "its title is", before);
 };
 
-let paths = ["", "jobs", "timeline?span=15m", "timeline?span=15m&by=instance", "owners", "calendar", "instances", "instance?id=app-1", "job?name=billing-export"];
-if (most) paths = ["", "jobs", "timeline?span=15m", "owners"];
+let paths = ["", "jobs", "timeline", "timeline?by=instance", "owners", "calendar", "instances", "instance?id=app-1", "job?name=billing-export"];
+if (most) paths = ["", "jobs", "timeline", "owners"];
 else if (many) paths.push("job?name=shards", `job?name=${encodeURIComponent(await ask("hostile"))}`);
 
 const kinds = [["desktop", { width: 1440, height: 900 }, "light"], ["tablet", { width: 900, height: 1000 }, "dark"], ["phone", { width: 390, height: 844 }, "dark"]];

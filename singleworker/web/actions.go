@@ -52,22 +52,21 @@ func (a *actions) act(verb string, do action) http.Handler {
 			}
 			const up = "../../../../"
 			if err == nil {
-				return answer{status: http.StatusSeeOther, kind: "text/html; charset=utf-8", to: up + o.back()}
+				return answer{status: http.StatusSeeOther, kind: "text/html; charset=utf-8", to: up + o.back(true)}
 			}
 			v := a.pages.failure(r, err)
-			v.Up = up
+			v.Up, v.Back = up, up+o.back(false)
 			return a.pages.shown(r, v)
 		}).ServeHTTP(w, r)
 	})
 }
 
-// back is the page to return to, the one with the form, which tells of the action.
-func (o order) back() string {
-	query := url.Values{fieldDone: {o.Verb}, fieldOf: {o.Of}}
-	page := "./"
-	switch kind := o.form.Get("back"); {
-	case kind == "first":
-	case o.Verb == "cancel":
+// back is the page to return to, the one with the form. If the action is done, it tells so.
+func (o order) back(done bool) string {
+	page, query := "./", make(url.Values)
+	switch {
+	case o.form.Get("back") == "first":
+	case o.Verb == "cancel" && done:
 		page = "jobs"
 	case o.Verb == "drain" || o.Verb == "enable":
 		page = "instance"
@@ -75,6 +74,10 @@ func (o order) back() string {
 	default:
 		page = "job"
 		query.Set("name", o.Of)
+	}
+	if done {
+		query.Set(fieldDone, o.Verb)
+		query.Set(fieldOf, o.Of)
 	}
 	return page + "?" + query.Encode()
 }

@@ -79,7 +79,11 @@ func TestActions(t *testing.T) {
 				t.Errorf("%s: %d, %q\n%s", test.path, w.Code, f.changes, w.Body)
 			}
 		}
-		if text := log.String(); strings.Count(text, "msg=action ") != 10 || !strings.Contains(text, "action=cancel of=nightly by=ann reason=because remote=192.0.2.1") || strings.Contains(text, token) {
+		f.fail["StopRun"] = context.DeadlineExceeded // it is asked to stop, and has not yet
+		if w := s.post(sent{path: "jobs/nightly/stop-run", form: form()}); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"run_id":"0198c5e2"`) {
+			t.Errorf("a run that does not stop: %d\n%s", w.Code, w.Body)
+		}
+		if text := log.String(); strings.Count(text, "msg=action ") != 11 || !strings.Contains(text, "action=cancel of=nightly by=ann reason=because remote=192.0.2.1") || strings.Contains(text, token) {
 			t.Errorf("logged\n%s", text)
 		}
 		if s.get("/"); f.count("List") != before+2 {
@@ -130,7 +134,7 @@ func TestRefusedActions(t *testing.T) {
 			}
 		}
 		f.fail["Trigger"] = admin.ErrNoHandler
-		if w := s.post(sent{path: "jobs/nightly/trigger", form: form(), header: http.Header{"Accept": {"text/html"}}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `href="../../../../style.css`) {
+		if w := s.post(sent{path: "jobs/nightly/trigger", form: form(), header: http.Header{"Accept": {"text/html"}}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `href="../../../../style.css`) || !strings.Contains(w.Body.String(), `href="../../../../job?name=nightly">Back`) {
 			t.Errorf("a refusal as a page: %d\n%s", w.Code, w.Body)
 		}
 		f.changes = slices.DeleteFunc(f.changes, func(c string) bool { return strings.HasPrefix(c, "Trigger") })

@@ -31,6 +31,7 @@ type view struct {
 	Group  string
 	Up     string            // leads from this page to the first one, and is "" if that is beside it
 	Assets map[string]string // by name, with a version
+	Back   string            // leads from a refused action to the page with the form; "" if this is none
 	Done   string            // by the action after which this page is shown
 	look   look
 	status int // of the answer; 0: 200

@@ -59,18 +59,21 @@
 		many.addEventListener("submit", async (event) => {
 			event.preventDefault();
 			const [names, refused, verb] = [picked(), [], event.submitter];
+			let done = 0;
 			verbs.forEach((button) => (button.disabled = true));
 			for (const [i, name] of names.entries()) {
 				said.textContent = `${verb.textContent}: ${i + 1} of ${names.length}`;
 				try {
 					const body = new URLSearchParams(new FormData(many));
 					const answer = await fetch(`api/v1/jobs/${encodeURIComponent(name)}/${verb.name}`, { method: "POST", headers: { Accept: "application/json" }, body });
-					if (!answer.ok) refused.push(`${name}: ${(await answer.json()).error.message}`);
+					if (answer.ok) done++;
+					else refused.push(`${name}: ${(await answer.json()).error.message}`);
+					if (answer.status === 401) break; // so it is for the others
 				} catch (error) {
 					refused.push(`${name}: ${error.message}`);
 				}
 			}
-			said.textContent = [`${verb.textContent}: ${names.length - refused.length} of ${names.length} done`, ...refused].join("; ");
+			said.textContent = [`${verb.textContent}: ${done} of ${names.length} done`, ...refused].join("; ");
 			verbs.forEach((button) => (button.disabled = false));
 		});
 	}
