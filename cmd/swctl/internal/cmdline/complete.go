@@ -40,12 +40,14 @@ const (
 	kindFile    Kind = "file"
 	kindCommand Kind = "command"
 	kindTopic   Kind = "topic"
+	kindProfile Kind = "profile"
 )
 
 // kinds are the kinds of values by their names in help. The NAME of an argument is a job's, of a
 // flag anything's.
 var kinds = map[string]Kind{
 	"ID": KindInstance, "HANDLER": KindHandler, "FILE": kindFile, "DIR": kindFile, "PATH": kindFile, "COMMAND": kindCommand, "TOPIC": kindTopic,
+	"PROFILE": kindProfile,
 }
 
 // complete answers for the last word of a line.
@@ -178,6 +180,13 @@ func (c completion) ofKind(ctx context.Context, kind Kind) []Offer {
 		return c.commandsAfter("")
 	case kindTopic:
 		return []Offer{{Value: topicExitCodes}, {Value: topicSchedule}}
+	case kindProfile:
+		profiles, _ := c.profiles()
+		var names []Offer
+		for _, name := range slices.Sorted(maps.Keys(profiles)) {
+			names = append(names, Offer{name, strings.TrimSpace(profiles[name][FlagServerType] + " " + profiles[name][FlagZK])})
+		}
+		return names
 	}
 	var names []Offer
 	ask := &Command{Name: completeWord, Run: func(ctx context.Context, call *Call) (err error) {

@@ -39,6 +39,7 @@ func SharedFlags() []Flag {
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
 		{Name: FlagTLSCert, Usage: "`FILE` use TLS and show this certificate (PEM)"},
 		{Name: FlagTLSKey, Usage: "`FILE` private key of --tls-cert (PEM)"},
+		{Name: FlagProfile, Usage: "`PROFILE` values for these flags: see swctl help config ($SWCTL_PROFILE)"},
 	}
 }
 
@@ -53,6 +54,16 @@ type Settings struct {
 	Patient                bool // --timeout was given: a server that does not answer is tried for so long
 	AuthFile               string
 	TLSCA, TLSCert, TLSKey string
+	Sources                []Setting // of all these
+}
+
+// Setting is the value of a flag that every command has.
+type Setting struct {
+	Flag  string `json:"flag"` // its name
+	Value string `json:"value"`
+	// Source is the flag, such as "--zk", a variable, such as "SWCTL_ZK", "profile" with its name, or
+	// "default".
+	Source string `json:"source"`
 }
 
 // NoServerType refuses a line that does not say which group it is about.
@@ -70,6 +81,7 @@ func isJSON(format string) bool { return format == formatJSON || format == forma
 
 func (a *App) settings(flags *cli.Context) (Settings, error) {
 	r := reader{App: a, flags: flags}
+	r.readProfile()
 	format := r.format()
 	set := Settings{
 		ZK:         r.text(FlagZK, EnvZK, DefaultZK),
@@ -84,25 +96,43 @@ func (a *App) settings(flags *cli.Context) (Settings, error) {
 		TLSCert:    r.text(FlagTLSCert, "", ""),
 		TLSKey:     r.text(FlagTLSKey, "", ""),
 	}
+	set.Sources = r.sources
 	return set, r.err
 }
 
 // reader reads settings and keeps the first error.
 type reader struct {
 	*App
-	flags *cli.Context
-	err   error
+	flags   *cli.Context
+	name    string // of the profile, or empty
+	profile profile
+	sources []Setting
+	err     error
 }
 
-// text is a flag's value, or its variable's, or the default.
+// text is a flag's value, or its variable's, or the profile's, or the default. A profile that the
+// line names and a variable that contradicts it are two groups, so the line is refused.
 func (r *reader) text(flag, env, fallback string) string {
-	if r.flags.IsSet(flag) {
-		return r.flags.String(flag)
+	s := Setting{flag, fallback, "default"}
+	value, profiled := r.profile[flag]
+	if profiled {
+		s.Value, s.Source = value, "profile "+r.name
 	}
-	if env != "" && r.Env(env) != "" {
-		return r.Env(env)
+	variable := ""
+	if env != "" {
+		variable = r.Env(env)
 	}
-	return fallback
+	switch {
+	case r.flags.IsSet(flag):
+		s.Value, s.Source = r.flags.String(flag), dashed(flag)
+	case variable == "":
+	case profiled && variable != value && r.flags.IsSet(FlagProfile):
+		r.fail(Usage("%s is %s, and the profile %s has %s", env, variable, r.name, value).Try("unset %s, or %s", env, dashed(flag)))
+	default:
+		s.Value, s.Source = variable, env
+	}
+	r.sources = append(r.sources, s)
+	return s.Value
 }
 
 func (r *reader) format() string {

@@ -97,6 +97,7 @@ func TestOutputGolden(t *testing.T) {
 			{"requests", "cancl", "nightly"}, {"withdraw", "nightly"},
 		},
 		"version": {{"version"}, {"version", "-o", "json"}, {"--version"}},
+		"config":  {{"config", "view"}, {"config", "view", "--timeout", "3s", "-o", "json"}, {"config"}, {"config", "edit"}},
 		"next": {
 			{"next", "nightly", "-n", "2"},
 			{"next", "nightly", "-n", "2", "-o", "json"},

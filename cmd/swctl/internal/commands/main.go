@@ -50,7 +50,7 @@ func (a *app) commands() []*cmdline.Command {
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
-		a.guardCommand(), a.devCommand(), a.completionCommand(), a.versionCommand(),
+		a.guardCommand(), a.devCommand(), a.completionCommand(), a.configCommand(), a.versionCommand(),
 	}
 }
 
