@@ -27,6 +27,7 @@ const (
 	flagProxy      = "proxy"
 	flagActions    = "allow-actions"
 	flagTokenFile  = "token-file"
+	flagRunURL     = "run-url"
 
 	defaultUI = "127.0.0.1:7468"
 )
@@ -40,9 +41,9 @@ attention and the command that mends it, jobs, runs, instances. Whatever the num
 viewers, ZooKeeper is read once for all of them, and only while someone looks.
 
 Nothing can be changed unless --allow-actions is given. Then pages can trigger, pause, resume
-and cancel jobs, and drain and enable instances: for those who have the token, which is in
---token-file or else printed at the start, and who say their name and a reason. Each action
-is a line on stderr with both; runs, pauses and drains are recorded with them, too.
+and cancel jobs, stop runs, and drain and enable instances: for those who have the token,
+which is in --token-file or else printed at the start, and who say their name and a reason.
+Each action is a line on stderr with both; runs, pauses and drains are recorded with them, too.
 
 With --store, the page of a job has what swctl runlog has kept of it, too, and the timeline goes
 further back. Without the store, or while it is down, they have what ZooKeeper holds.
@@ -56,6 +57,7 @@ from this machine only, at whatever address: a token crosses no network in clear
 		Examples: `swctl ui
 swctl ui --listen 127.0.0.1:0 -o json
 swctl ui --store file:/var/lib/swctl
+swctl ui --run-url 'https://logs.example.org/?q={run}&from={started_ms}'
 swctl ui --allow-actions --token-file /etc/swctl/token
 swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org`,
 		Flags: []cmdline.Flag{
@@ -64,6 +66,7 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
 			{Name: flagProxy, Usage: "`ADDRESS` of a proxy, or of a network of them, whose X-Forwarded-For is believed; may be repeated", Repeated: true},
 			a.storeFlag("a store that swctl runlog keeps"),
+			{Name: flagRunURL, Usage: "`URL` of the logs or traces of a run, with {run}, {job}, {instance}, {started}, {ended}, {started_ms}, {ended_ms}"},
 			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
 			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start)"},
 		},
@@ -105,7 +108,7 @@ func ui(ctx context.Context, c *call) error {
 		c.Timeout = 0
 	}
 	opts := web.Options{
-		Title: c.ServerType, Group: c.ServerType, Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"), Proxies: proxies,
+		Title: c.ServerType, Group: c.ServerType, RunURL: c.Flags.String(flagRunURL), Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"), Proxies: proxies,
 		AllowActions: token != "", ActionsFromHere: true, Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 	}
 	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
