@@ -48,7 +48,7 @@ func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, err
 }
 
 func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, err error) {
-	all, err := c.live(ctx)
+	all, err := c.judges(ctx)
 	if err != nil {
 		return d, err
 	}
@@ -74,7 +74,7 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 			i.Owned++
 		}
 	}
-	i.ClockOffset, err = c.clockOffset(ctx, i.Incarnation)
+	err = c.readLife(ctx, &i)
 	d.Instance = i
 	return d, err
 }
@@ -96,7 +96,7 @@ func (c *Client) handlersOf(ctx context.Context, record zkrec.Instance) ([]strin
 	return append([]string{}, names...), nil
 }
 
-// ownedBy reads what an instance owns.
+// ownedBy reads the slots that an instance owns.
 func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, err error) {
 	names, err := c.children(ctx, c.tree.Root())
 	if err != nil {

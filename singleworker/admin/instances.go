@@ -69,6 +69,10 @@ type Instance struct {
 	// had. 0 if it does not say.
 	SessionTimeout time.Duration `json:"-"`
 	SessionAsked   time.Duration `json:"-"`
+	// Silent is for how long it has given no sign of life although it gives four per session timeout,
+	// to within a second; 0 if that is less than half of a session timeout. Only Instances and
+	// Instance tell.
+	Silent time.Duration `json:"-"`
 
 	place place
 }
@@ -111,34 +115,35 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 			return nil, err
 		}
 		instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, i Instance) (err error) {
-			if i.ClockOffset == nil {
-				instances[k].ClockOffset, err = c.clockOffset(ctx, i.Incarnation)
-			}
-			return err
+		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, _ Instance) error {
+			return c.readLife(ctx, &instances[k])
 		})
 	})
 }
 
-// clockOffset compares the time that an instance wrote to its latest sign of life with
-// the time of ZooKeeper's write. It returns nil if that is not there.
-func (c *Client) clockOffset(ctx context.Context, incarnation string) (*time.Duration, error) {
-	if job.CheckNodeName(incarnation) != nil {
-		return nil, nil //nolint:nilerr,nilnil // the record was made manually
+// readLife tells by the latest sign of life of an instance how long ago that was, and, unless the
+// instance has published it, how far its clock is ahead: it compares the time that it wrote there
+// with the time of ZooKeeper's write.
+func (c *Client) readLife(ctx context.Context, i *Instance) error {
+	if job.CheckNodeName(i.Incarnation) != nil {
+		return nil //nolint:nilerr // the record was made manually
 	}
-	data, stat, err := c.conn.Get(ctx, c.tree.Life(incarnation))
+	data, stat, err := c.conn.Get(ctx, c.tree.Life(i.Incarnation))
 	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, ErrDenied) {
-		return nil, nil //nolint:nilnil // it is not known
+		return nil // it is not known
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sent, err := zkrec.ParseBeat(data)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // an edited one says nothing
+	session := cmp.Or(time.Duration(i.place.record.SessionTimeout), defaultSessionTimeout)
+	if silent := c.clock.now().now.Sub(stat.Mtime); silent > session/2 {
+		i.Silent = silent
 	}
-	offset := sent.Sub(stat.Mtime)
-	return &offset, nil
+	if sent, err := zkrec.ParseBeat(data); err == nil && i.ClockOffset == nil { // an edited one says nothing
+		offset := sent.Sub(stat.Mtime)
+		i.ClockOffset = &offset
+	}
+	return nil
 }
 
 // Orders lists operators' orders, sorted by instance ID, including those for instances that are not

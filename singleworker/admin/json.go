@@ -41,14 +41,15 @@ func (x Explanation) MarshalJSON() ([]byte, error) {
 	return encode(plain(x))
 }
 
-// MarshalJSON has ClockOffset and ClockBound in seconds.
+// MarshalJSON has ClockOffset, ClockBound and Silent in seconds.
 func (i Instance) MarshalJSON() ([]byte, error) {
 	type plain Instance
 	document := struct {
 		plain
 		ClockOffset *float64 `json:"clock_offset_seconds,omitempty"` // how far its clock is ahead of ZooKeeper's, if that is known
 		ClockBound  float64  `json:"clock_bound_seconds,omitempty"`  // by how much ClockOffset may be wrong
-	}{plain: plain(i), ClockBound: i.ClockBound.Seconds()}
+		Silent      float64  `json:"silent_seconds,omitempty"`       // for how long it has given no sign of life, if that is too long
+	}{plain: plain(i), ClockBound: i.ClockBound.Seconds(), Silent: i.Silent.Seconds()}
 	if i.ClockOffset != nil {
 		seconds := i.ClockOffset.Seconds()
 		document.ClockOffset = &seconds

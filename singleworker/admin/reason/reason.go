@@ -52,6 +52,7 @@ const (
 // The codes of conditions of an instance.
 const (
 	WrongClock Code = "wrong_clock"
+	Silent     Code = "silent"      // it gives no sign of life
 	Gone       Code = "gone"        // jobs have it on record as their owner, and it does not run
 	Unusable   Code = "unusable"    // its record cannot be read, or no session holds it
 	LongClosed Code = "long_closed" // Closed for more than a day
@@ -142,7 +143,7 @@ func (r Reason) String() string {
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
 	case LongPaused, Paused, Late, Ahead, Hung, Failing, Overrun, Resizing: // a job that has an owner may have them
-	case WrongClock, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
+	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)
 }

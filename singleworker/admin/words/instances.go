@@ -32,6 +32,9 @@ func OfInstance(i admin.Instance, now time.Time) (all []reason.Condition) {
 	if note := clockNote(i); note != "" || i.State == admin.InstanceWrongClock {
 		add(reason.WrongClock, time.Time{}, cmp.Or(note, "its clock is wrong"), id)
 	}
+	if i.Silent > 0 {
+		add(reason.Silent, now.Add(-i.Silent), "silent for "+plain.Span(i.Silent), id)
+	}
 	if i.State == admin.InstanceNone || i.State == admin.InstanceUnreadable {
 		add(reason.Unusable, time.Time{}, cmp.Or(i.Reason, "it is "+i.State), id)
 	}
@@ -95,6 +98,19 @@ func Clock(name string, ahead time.Duration, own bool) string {
 		return name + " is " + plain.Span(-ahead) + " behind the group's; times are the group's"
 	}
 	return ""
+}
+
+// HowGone says how an instance went.
+func HowGone(g admin.GoneInstance) string {
+	switch g.How {
+	case admin.GoneStopped:
+		return "it was stopped"
+	case admin.GoneClosed:
+		return "its session was closed, or its node deleted, " + plain.Span(g.At.Sub(g.LastSign)) + " after its last sign of life: its process ended, and was not stopped in order"
+	case admin.GoneHung:
+		return "it hung: it gave no sign of life for " + plain.Span(g.At.Sub(g.LastSign)) + ", and then its session ended"
+	}
+	return "its session ended: it was killed, suspended or cut off"
 }
 
 // Order is who gave an order, when and why: " 3m ago by alice@host: disk". What is not known

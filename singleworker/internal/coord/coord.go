@@ -202,6 +202,7 @@ func (c *Coordinator) sync() {
 	c.member.CheckLatch()
 	c.member.Clock.Sync()
 	c.member.Publish()
+	c.member.Departed.Sync()
 	if gone := c.member.Cleanup.Gone(); len(gone) > 0 {
 		c.member.Cleanup.Tidy(gone, c.catalog.Traces())
 	}

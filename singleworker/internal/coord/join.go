@@ -102,6 +102,7 @@ func (c *Coordinator) joined(attempt int, mine zkrec.Instance, err error) {
 		"session_id", c.loop.SessionID(), "session_timeout", c.loop.Conn.SessionTimeout().String())
 	if !c.member.EverJoined() {
 		c.member.Entry.Sweep()
+		c.member.Departed.Prune()
 	}
 	c.owner.Step(lease.Opened{Session: c.loop.Conn.SessionTimeout(), SyncPeriod: c.loop.SyncPeriod()})
 	c.member.Joined(mine)

@@ -240,6 +240,7 @@ func (m *Member) Follow(g Group) (lost bool) {
 	}
 	m.Clock.follow(m.cfg.ID, g.reading.records)
 	m.Cleanup.follow(g.Peers, g.reading.orders, attempt)
+	m.Departed.follow(g.reading.records)
 	m.Place.excluded = g.reading.excluded.byJob
 	if !m.able.same(g.able) {
 		m.able = g.able

@@ -35,7 +35,7 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 // change them could have this instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
 	conn, tree := e.loop.Conn, e.loop.Tree
-	for _, root := range []string{tree.Instances(), tree.Lives()} {
+	for _, root := range []string{tree.Instances(), tree.Lives(), tree.AllDeparted()} {
 		if err := conn.EnsureRoot(ctx, root); err != nil {
 			return err
 		}

@@ -63,11 +63,12 @@ type (
 
 // Member is this instance as a member of its group.
 type Member struct {
-	Cleanup *Cleanup // after members that have died
-	Roster  *Roster  // of the live ones
-	Entry   *Entry   // into the group
-	Clock   *Clock   // this instance's, and what others publish of theirs
-	Place   *Place   // of this one
+	Cleanup  *Cleanup  // after members that have died
+	Departed *Departed // who has left
+	Roster   *Roster   // of the live ones
+	Entry    *Entry    // into the group
+	Clock    *Clock    // this instance's, and the others' as they publish it
+	Place    *Place    // of this one
 
 	loop *session.Loop
 	cfg  Config
@@ -102,6 +103,7 @@ func New(loop *session.Loop, cfg Config) *Member {
 		Place:   &Place{loop: loop, id: cfg.ID, instance: cfg.Instance},
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
+	m.Departed = newDeparted(loop, cfg.ID, m.Cleanup)
 	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
 	loop.Server.OnAnswer = m.Clock.Check // what follows from the offset is never older than that
 	return m
@@ -242,7 +244,7 @@ func (m *Member) Departure() (running, done bool) { return m.departure.running, 
 // Depart deletes this instance's node and its registrations at the given jobs.
 func (m *Member) Depart(jobs []string) {
 	m.departure.running = true
-	groups := make([][]zkconn.Op, 0, len(jobs)+2)
+	groups := make([][]zkconn.Op, 0, len(jobs)+3)
 	for _, job := range jobs {
 		path := m.loop.Tree.Registration(job, m.cfg.ID)
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)})
@@ -251,6 +253,9 @@ func (m *Member) Depart(jobs []string) {
 		groups = append(groups, []zkconn.Op{zkconn.DeleteOp(m.loop.Tree.Order(m.cfg.ID), o.version)})
 	}
 	joined := m.loop.Joined() // otherwise the node may be another instance's of the same id
+	if stopped := m.Departed.stopped(); joined && stopped != nil {
+		groups = append(groups, stopped)
+	}
 	m.loop.Async("depart", func(ctx context.Context) func() {
 		results := m.loop.Apply(ctx, groups)
 		again := slices.ContainsFunc(results, func(r session.Result) bool { return zkconn.IsUnknown(r.Err) })

@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
@@ -31,6 +32,7 @@ func (o *Owner) readSlots(asked []*reading, who []lease.Member) {
 		slotReader{o.loop, signs}.fetch(ctx, asked)
 		return func() {
 			if len(who) > 0 {
+				o.member.Departed.Heard(signs.at)
 				o.Step(signs.read)
 			}
 			o.slotsRead(asked)
@@ -56,11 +58,12 @@ type lives struct {
 	who   []lease.Member
 	reads []zkconn.Read
 	read  lease.LivesRead
+	at    map[string]time.Time // when they were written, by incarnation
 }
 
 // livesOf is the reads of the signs of life of some instances.
 func (o *Owner) livesOf(who []lease.Member) *lives {
-	l := &lives{who: who, read: lease.LivesRead{Lives: make(map[lease.Member]lease.Life, len(who))}}
+	l := &lives{who: who, read: lease.LivesRead{Lives: make(map[lease.Member]lease.Life, len(who))}, at: make(map[string]time.Time, len(who))}
 	for _, w := range who {
 		l.reads = append(l.reads, zkconn.Read{Path: o.loop.Tree.Life(w.Incarnation)})
 	}
@@ -74,6 +77,7 @@ func (l *lives) take(results []zkconn.ReadResult) {
 		switch {
 		case r.Err == nil:
 			l.read.Lives[l.who[i]] = lease.Life{Exists: true, Mzxid: r.Stat.Mzxid}
+			l.at[l.who[i].Incarnation] = r.Stat.Mtime
 		case errors.Is(r.Err, zkconn.ErrNoNode):
 			l.read.Lives[l.who[i]] = lease.Life{}
 		default:

@@ -23,6 +23,7 @@
 //	  _handlers/{hash}            the handlers of the instances that name the hash, one per line
 //	  _disabled/{sid}             an operator's order to drain or disable the instance
 //	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host
+//	  _gone/{incarnation}-{czxid} an instance that is gone; the czxid, in hexadecimal, is of its node
 //	  _log/c{n}, _log/a{n}        who changed what, and who asked for a run or a stop
 //	  _notify                     package notify: what was told, and up to where it has read; its parts are below, and its election
 //

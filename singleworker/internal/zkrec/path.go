@@ -29,6 +29,7 @@ const (
 	leaderNode    = job.Reserved + "leader"
 	noticesNode   = job.Reserved + "notify"
 	logNode       = job.Reserved + "log"
+	goneNode      = job.Reserved + "gone"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.
@@ -146,6 +147,14 @@ func (t Tree) Lives() string { return t.root + "/" + lifeNode }
 // Life is the ephemeral node that an incarnation of an instance writes four times per session
 // timeout.
 func (t Tree) Life(incarnation string) string { return t.Lives() + "/" + incarnation }
+
+// AllDeparted is the parent of the records of instances that are gone.
+func (t Tree) AllDeparted() string { return t.root + "/" + goneNode }
+
+// Departed is the record of an incarnation whose node, which that transaction had created, is gone.
+func (t Tree) Departed(incarnation string, czxid int64) string {
+	return t.AllDeparted() + "/" + incarnation + "-" + strconv.FormatInt(czxid, 16)
+}
 
 // InstanceOf is the instance whose node a path is.
 func (t Tree) InstanceOf(path string) (sid string, ok bool) {

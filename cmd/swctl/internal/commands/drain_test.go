@@ -42,6 +42,16 @@ func (f *fakeClient) Instance(ctx context.Context, _ string) (admin.InstanceDeta
 	}, f.begin(ctx, "Instance")
 }
 
+// Gone returns one that was stopped, and one that hung.
+func (f *fakeClient) Gone(ctx context.Context) ([]admin.GoneInstance, error) {
+	stopped := admin.GoneInstance{
+		ID: "app-7", Incarnation: "i7", Host: "db7", PID: 12, StartedAt: testNow.Add(-50 * time.Hour), Version: "v1.4.0", How: admin.GoneStopped, At: testNow.Add(-3 * time.Hour),
+	}
+	hung := stopped
+	hung.ID, hung.How, hung.LastSign, hung.By = "app-8", admin.GoneHung, hung.At.Add(-41*time.Second), "app-1"
+	return []admin.GoneInstance{stopped, hung}, f.begin(ctx, "Gone")
+}
+
 // AwaitDrained returns an instance that is gone.
 func (f *fakeClient) AwaitDrained(ctx context.Context, _ string) (admin.Instance, bool, error) {
 	return admin.Instance{}, false, f.begin(ctx, "AwaitDrained")

@@ -87,7 +87,7 @@ func TestOutputGolden(t *testing.T) {
 	for name, lines := range map[string][][]string{
 		"list":           {{"list"}, {"ls", "-o", "json"}},
 		"show":           {{"show", "nightly"}, {"show", "レポート"}, {"show", "orphan"}, {"show", "broken"}, {"show", "nightly", "-o", "json"}, {"show", "orphan", "-o", "json"}},
-		"instances":      {{"instances"}, {"instances", "-o", "json"}},
+		"instances":      {{"instances"}, {"instances", "-o", "json"}, {"instances", "--gone"}, {"instances", "--gone", "-o", "json"}},
 		"instances-show": {{"instances", "show", "app-1"}, {"instances", "show", "app-1", "-o", "json"}, {"instances", "show"}},
 		"requests": {
 			{"requests", "nightly"}, {"show", "nightly"}, {"requests", "nightly", "-o", "json"},

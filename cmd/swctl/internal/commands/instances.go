@@ -17,7 +17,7 @@ import (
 func (a *app) instancesCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "instances",
-		Short: "show the running instances of the application",
+		Short: "show the running instances of the application, or those that are gone",
 		Long: `OWNED is the number of jobs and shards that an instance owns, and after the slash the most
 that it may own (Config.MaxSlots), if there is a limit. Only an active instance
 takes jobs: one that is draining or stopping hands over what it owns as soon as its runs
@@ -26,6 +26,9 @@ whose clock differs from ZooKeeper's by more than Config.MaxClockOffset. A node 
 STATE none is not an instance: no session holds it. NOTE says why, and who told one to
 drain, and how far a clock differs: the jobs of that instance run too early or too late
 by that much, but never twice.
+An instance that is silent gives no sign of life: it was killed, hangs, is suspended or cut
+off, and is listed until its session ends. --gone lists those that have left within the last day,
+at most 200: when, their last sign of life that another one has read, and how they went.
 If the application runs in latch mode, one instance is the leader and owns every job; the
 others are standby. WEIGHT is the relative size of its share (Config.Weight). VERSION is
 that of the program (Config.Version) or, if it has none, of the library. While the
@@ -34,10 +37,14 @@ server answers, --timeout starts again with each of its answers.
 See also the help of swctl instances show, drain, disable and enable.`,
 		Examples: `swctl instances
 swctl instances -o json | jq -r '.items[].instance_id'
+swctl instances --gone
 swctl instances drain app-2 --wait`,
-		Run: a.run(instances),
+		Flags: []cmdline.Flag{{Name: flagGone, Usage: "those that have left within the last day"}},
+		Run:   a.run(instances),
 	}
 }
+
+const flagGone = "gone"
 
 // instanceVerbs are the commands that go with an instance.
 var instanceVerbs = []string{"show", "drain", "disable", "enable"}
@@ -49,6 +56,9 @@ func instances(ctx context.Context, c *call) error {
 			return err.Try("swctl instances %s ID", near)
 		}
 		return err.Try("swctl instances, or swctl instances %s ID", strings.Join(instanceVerbs, "|"))
+	}
+	if c.Flags.Bool(flagGone) {
+		return goneInstances(ctx, c)
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.Instances(ctx)
@@ -85,6 +95,21 @@ func instances(ctx context.Context, c *call) error {
 				case o.Incarnation == "":
 					c.Notef("%s is not running, and there %s disabled%s", o.InstanceID, render.OrderedJobs(o), words.Order(o, p.Now))
 				}
+			}
+		})
+	})
+}
+
+func goneInstances(ctx context.Context, c *call) error {
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		gone, err := client.Gone(ctx)
+		if err != nil {
+			return err
+		}
+		return c.put(api.List("GoneInstanceList", gone), func(p render.Page) {
+			p.Gone(gone)
+			if len(gone) == 0 {
+				c.Notef("no instance has left within the last day")
 			}
 		})
 	})

@@ -30,6 +30,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
+	Gone(ctx context.Context) ([]admin.GoneInstance, error)
 	History(ctx context.Context, name string) (admin.History, error)
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -25,6 +26,16 @@ func (p Page) Instances(all []admin.Instance) {
 			state = "leader"
 		}
 		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), words.Line(words.OfInstance(i, p.Now)))
+	}
+	t.Write(p.Out, "")
+}
+
+// Gone is a table of instances that have left.
+func (p Page) Gone(all []admin.GoneInstance) {
+	t := &output.Table{}
+	t.Row("INSTANCE", "GONE", "LAST SIGN", "HOST", "PID", "STARTED", "VERSION", "HOW")
+	for _, g := range all {
+		t.Row(g.ID, plain.Moment(g.At, p.Now, time.UTC), plain.Absolute(g.LastSign, time.UTC), g.Host, strconv.Itoa(g.PID), plain.Relative(g.StartedAt, p.Now), g.Version, words.HowGone(g))
 	}
 	t.Write(p.Out, "")
 }
