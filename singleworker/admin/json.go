@@ -26,7 +26,7 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 	s.Registered = append([]string{}, s.Registered...) // [], not null
 	s.Slots = slices.Clone(s.Slots)
 	for i := range s.Slots {
-		s.Slots[i].Job = job.Job{}
+		s.Slots[i].Job, s.Slots[i].Set, s.Slots[i].Edited = job.Job{}, "", false
 	}
 	return encode(struct {
 		plain

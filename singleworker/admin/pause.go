@@ -105,6 +105,16 @@ func newPause(opts PauseOptions) *zkrec.Pause {
 	return pause
 }
 
+// over is a pause that ends when it is written. The record stays: the owner needs it to account for
+// the ticks.
+func over(pause zkrec.Pause, missed job.MisfirePolicy) *zkrec.Pause {
+	pause.Until, pause.Over, pause.Missed = 0, true, missed
+	if pause.Missed == job.MisfireSkip {
+		pause.Missed = ""
+	}
+	return &pause
+}
+
 func checkPause(opts PauseOptions) error {
 	switch {
 	case opts.For < 0 || opts.For > 0 && opts.For < time.Millisecond:
@@ -137,13 +147,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 		if !old.Switch.Paused.Lasts(now) {
 			return old, nil
 		}
-		pause := *old.Switch.Paused
-		// The record stays: the owner needs it to account for the ticks.
-		pause.Until, pause.Over, pause.Missed = 0, true, opts.Missed
-		if pause.Missed == job.MisfireSkip {
-			pause.Missed = ""
-		}
-		old.Switch.Paused = &pause
+		old.Switch.Paused = over(*old.Switch.Paused, opts.Missed)
 		return old, nil
 	}}
 	if err := e.run(ctx); err != nil {

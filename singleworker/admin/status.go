@@ -20,7 +20,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	s := JobStatus{
 		Name: r.slot, Job: job.Job{Name: name}, Version: r.stat.Version, SpecBytes: len(r.spec), State: StateUnowned, Registered: r.registered,
 		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: zkrec.Time(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
-		Watermark: zkrec.Time(r.tick.Watermark),
+		ID: r.stat.Czxid, Set: of.spec.Set, Edited: of.spec.Edited(), Watermark: zkrec.Time(r.tick.Watermark),
 	}
 	if r.owner.SID != "" {
 		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: zkrec.UTC(r.ownerStat.Mtime)}

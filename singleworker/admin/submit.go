@@ -9,6 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -16,12 +17,19 @@ import (
 // ZooKeeper has accepted it. The Outcome is OutcomeCreated, OutcomeReplaced, or OutcomeUnchanged if
 // the same job exists. A different job of that name is refused with ErrExists unless opts.Replace
 // is set, and in any case if a newer version wrote it. Errors: *invalid.FieldError,
-// *invalid.FieldError for opts.Pause, ErrExists, ErrConflict, ErrDenied, ErrUnavailable.
+// *invalid.FieldError for opts.Pause and opts.Set, ErrExists, ErrConflict, ErrDenied,
+// ErrUnavailable.
 func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
 	if err := j.Validate(); err != nil {
 		return Change{}, err
 	}
 	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
+	if opts.Set != "" {
+		if err := job.CheckNodeName(opts.Set); err != nil {
+			return Change{}, &invalid.FieldError{Field: "Set", Value: opts.Set, Err: err}
+		}
+		s.spec.FromFiles = zkrec.FromFiles{Set: opts.Set, Applied: s.spec.Fingerprint()}
+	}
 	if opts.Pause != nil {
 		if err := checkPause(*opts.Pause); err != nil {
 			return Change{}, err
@@ -58,6 +66,8 @@ type submission struct {
 	now    time.Time
 	done   Change
 
+	switched bool // the spec has another switch than the existing job
+
 	target
 }
 
@@ -87,12 +97,15 @@ func (s *submission) once(ctx context.Context) error {
 	}
 	turned, _ := read.register.turned() // one that cannot be read is left to Repair
 	old = old.WrittenAt(stat.Mtime).With(turned)
-	s.spec.Switch = turned
-	pauses := s.pause != nil && !turned.Paused.Lasts(s.now)
-	if pauses {
-		s.spec.Switch.Paused = s.pause
+	s.spec.Switch, s.switched = turned, false
+	switch lasts := turned.Paused.Lasts(s.now); {
+	case lasts && s.opts.Resume:
+		s.spec.Switch.Paused, s.switched = over(*turned.Paused, job.MisfireSkip), true
+	case !lasts && s.pause != nil:
+		s.spec.Switch.Paused, s.switched = s.pause, true
 	}
-	if parseErr == nil && !pauses && old.Fingerprint() == s.spec.Fingerprint() {
+	joins := s.opts.Set != "" && old.FromFiles != s.spec.FromFiles
+	if parseErr == nil && !s.switched && !joins && old.Fingerprint() == s.spec.Fingerprint() {
 		if !s.wrote { // otherwise an earlier try was applied after all
 			s.done = Change{Outcome: OutcomeUnchanged}
 		}
@@ -106,6 +119,9 @@ func (s *submission) once(ctx context.Context) error {
 func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error, read records) error {
 	if !s.opts.Replace {
 		return ErrExists
+	}
+	if seen := s.opts.Seen; seen != nil && *seen != (Seen{ID: read.stat.Czxid, Version: read.stat.Version}) {
+		return ErrConflict
 	}
 	if errors.As(parseErr, new(*zkrec.SchemaError)) {
 		return fmt.Errorf("%w: %w", ErrExists, parseErr)
@@ -123,6 +139,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	}
 	spec := zkrec.Spec{Job: s.spec.Job, Declaration: old.Declaration} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
+	spec.FromFiles = s.spec.FromFiles
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
@@ -132,7 +149,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	name, tree := spec.Job.Name, s.client.tree
 	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
 	ops := []zkconn.Op{zkconn.SetOp(tree.Job(name), spec.Encode(), read.stat.Version)}
-	if s.pause != nil && s.spec.Switch.Paused == s.pause {
+	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
 	}
 	stats, err := s.write(ctx, s.client, name, read.stat, deed, signals.OfJob(tree, name), ops...)
@@ -157,7 +174,7 @@ func (s *submission) create(ctx context.Context) error {
 	}
 	s.wrote = true
 	deed := s.client.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
-	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, zkrec.Spec{Job: s.spec.Job, Switch: s.spec.Switch}))...)
+	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, s.spec))...)
 	return err
 }
 

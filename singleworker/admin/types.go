@@ -63,6 +63,13 @@ type JobStatus struct {
 	// Empty if none ever did, or an older version.
 	DeclaredBy string    `json:"declared_by,omitempty"`
 	DeclaredAt time.Time `json:"declared_at,omitzero"`
+	// ID tells the job from others that had its name before it: it is the ZooKeeper transaction that
+	// created the job.
+	ID int64 `json:"-"`
+	// Set names the files that the job comes from: see SubmitOptions.Set. Empty if it comes from none.
+	Set string `json:"set,omitempty"`
+	// Edited means that somebody has changed the job since the files of its Set were applied.
+	Edited bool `json:"edited,omitempty"`
 	// Undeclared means that no live instance declares the job any more, according to what they
 	// publish. Only Get tells.
 	Undeclared   bool  `json:"undeclared,omitempty"`
@@ -176,8 +183,25 @@ type SubmitOptions struct {
 	// of it can begin in between. A job that exists and is not paused differs then. A pause that lasts
 	// stays as it is.
 	Pause *PauseOptions
+	// Resume ends the pause of a job that exists, and none of its ticks is run. A job that is paused
+	// differs then. Not together with Pause.
+	Resume bool
+	// Set names the files that the job comes from. Who applies all of them again can tell from it
+	// which jobs they had before. It is kept while others edit the job. A job that is in another set,
+	// or in none, or that was edited, differs then. Without a Set, a job that is created or replaced
+	// is in none. The rules for the names of handlers hold. Default: none.
+	Set string
+	// Seen has a job that exists replaced only if it is as it was read then, or ErrConflict. Default:
+	// however it is.
+	Seen *Seen
 	// DryRun checks and reports what would be done, and writes nothing.
 	DryRun bool
+}
+
+// Seen is a job as somebody has read it.
+type Seen struct {
+	ID      int64 // as JobStatus.ID
+	Version int32 // as JobStatus.Version
 }
 
 // Change is what Submit or Edit did, or would do in a dry run.

@@ -41,6 +41,7 @@ type Spec struct {
 	Canceled bool `json:"canceled,omitempty"`
 
 	Declaration
+	FromFiles
 
 	unknown Unknown
 }
@@ -60,6 +61,14 @@ type Declaration struct {
 	// DeclaredLate means that it was declared by a running Manager: instances publish only the jobs
 	// that they declare when they start.
 	DeclaredLate bool `json:"declared_late,omitempty"`
+}
+
+// FromFiles says from which files a job comes: see admin.SubmitOptions.Set.
+type FromFiles struct {
+	// Set names the files.
+	Set string `json:"set,omitempty"`
+	// Applied is the Fingerprint of the job in them.
+	Applied string `json:"applied,omitempty"`
 }
 
 // Former is a replaced schedule. It is kept to tell which of its ticks were missed before it was
@@ -159,6 +168,9 @@ func (s Spec) Fingerprint() string {
 // Overridden reports whether an operator has changed the job since it was declared.
 func (s Spec) Overridden() bool { return s.Declared != "" && s.Declared != s.Fingerprint() }
 
+// Edited reports whether somebody has changed the job since the files of its set were applied.
+func (s Spec) Edited() bool { return s.Applied != "" && s.Applied != s.Fingerprint() }
+
 // WrittenAt returns s as read from a node that was last written at mtime: no time is left out.
 // Every reader of a spec calls it first, and then With.
 func (s Spec) WrittenAt(mtime time.Time) Spec {
@@ -186,11 +198,11 @@ func (s Spec) With(of Switch) Spec {
 	return s
 }
 
-// Over returns s as it replaces old: unknown fields and a pause stay; a different schedule takes
-// effect when the node is written, by ZooKeeper's clock, whatever the clock of the writer says; a
-// different sharding as described at Layout.
+// Over returns s as it replaces old: unknown fields, the set and a pause stay. A different schedule
+// takes effect when the node is written, by ZooKeeper's clock, whatever the clock of the writer
+// says, and a different sharding as described at Layout.
 func (s Spec) Over(old Spec) Spec {
-	s.unknown, s.Switch, s.Layout = old.unknown, old.Switch, s.layoutOver(old)
+	s.unknown, s.Switch, s.Layout, s.FromFiles = old.unknown, old.Switch, s.layoutOver(old), old.FromFiles
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = old.Since, old.Former
 		if s.Done = old.Done; s.Resizing() {
