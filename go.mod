@@ -7,6 +7,8 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/google/uuid v1.6.0
 	github.com/urfave/cli/v2 v2.27.7
+	// In cmd/swctl alone, as urfave/cli: singleworker/DESIGN.md has the reason.
+	go.yaml.in/yaml/v3 v3.0.6
 )
 
 require (

@@ -33,6 +33,7 @@ const (
 	zkClient = "github.com/go-zookeeper/zk/..."
 	gocron   = "github.com/go-co-op/gocron/v2/..."
 	cliFlags = "github.com/urfave/cli/v2/..."
+	yaml     = "go.yaml.in/yaml/v3"
 )
 
 // observers look at a group from outside.
@@ -52,6 +53,10 @@ var forbidden = []arrow{
 	{
 		from: "...", except: []string{"cmd/swctl/internal/cmdline"}, to: []string{cliFlags}, tests: true,
 		reason: "an application that links the library must not link a flag parser",
+	},
+	{
+		from: "...", except: []string{"cmd/swctl/internal/files", "cmd/swctl/internal/imports"}, to: []string{yaml}, tests: true,
+		reason: "an application that links the library must not link a reader of YAML, and swctl has one way to read it",
 	},
 	{
 		from: "singleworker", to: []string{"net/http/..."},
@@ -239,7 +244,11 @@ var forbidden = []arrow{
 		reason: "a field of a job is a flag, a line and an error, for all commands alike",
 	},
 	{
-		from: "cmd/swctl/internal/imports", to: []string{outside, "net/...", "os/..."}, but: []string{"singleworker/invalid", "singleworker/job"},
+		from: "cmd/swctl/internal/files", to: []string{"cmd/...", "net/...", "context"}, but: []string{"cmd/swctl/internal/fields"}, tests: true,
+		reason: "files and a reading of the group become a plan: nobody is asked",
+	},
+	{
+		from: "cmd/swctl/internal/imports", to: []string{outside, "net/...", "os/..."}, but: []string{"singleworker/invalid", "singleworker/job", yaml},
 		reason: "what other schedulers keep becomes jobs and remarks: bytes come in, nothing is asked",
 	},
 	{
@@ -249,7 +258,7 @@ var forbidden = []arrow{
 	},
 	{
 		from: "cmd/swctl/internal/render", to: []string{"cmd/..."}, tests: true,
-		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/fields"},
+		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/fields", "cmd/swctl/internal/files"},
 		reason: "what prints for people asks nobody: the commands put the rooms together",
 	},
 	{
@@ -301,6 +310,7 @@ var dependencies = []string{
 	"github.com/go-zookeeper/zk",
 	"github.com/google/uuid",
 	"github.com/urfave/cli/v2",
+	"go.yaml.in/yaml/v3",
 }
 
 func TestForbiddenArrows(t *testing.T) {

@@ -1,13 +1,10 @@
 package commands
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
@@ -38,7 +35,7 @@ func (a *app) importCommand() *cmdline.Command {
 		Short: "make job files of another scheduler's jobs",
 		Long: `Prints the jobs as JSON, or writes them to a file or a directory, and lists on stderr what
 does not translate: the job, the field, the reason, and what to do. Nothing is submitted:
-read the jobs, then swctl submit --file. With exit code 0 everything was translated; with 1
+read the jobs, then swctl apply -f. With exit code 0 everything was translated; with 1
 something was not, and the jobs that were made are there nevertheless. FILE - is stdin.
 
 Lines of a crontab become jobs of the handler "command", which is that of jobs.Command. Triggers
@@ -65,7 +62,7 @@ func importJobs(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	wrote, err := c.writeJobs(r.Jobs)
+	wrote, err := c.writeJobs(r.Jobs, ".json")
 	if err != nil {
 		return err
 	}
@@ -184,40 +181,4 @@ func (c *call) importElastic(ctx context.Context, opts imports.Options) (r impor
 		return nil
 	})
 	return r, err
-}
-
-// writeJobs writes the jobs where --to says, and overwrites nothing.
-func (c *call) writeJobs(jobs []job.Job) (wrote []string, err error) {
-	to := c.Flags.String(flagTo)
-	if to == "" {
-		return nil, nil
-	}
-	info, err := os.Stat(to)
-	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
-		return []string{to}, c.writeNew(to, jobs)
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // others may read jobs
-		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
-	}
-	for _, j := range jobs {
-		path := filepath.Join(to, j.Name+".json") // names have no /
-		if err := c.writeNew(path, j); err != nil {
-			return wrote, err
-		}
-		wrote = append(wrote, path)
-	}
-	return wrote, nil
-}
-
-func (c *call) writeNew(path string, document any) error {
-	var text bytes.Buffer
-	if err := plain.JSON(&text, "  ", document); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // others may read jobs
-	if err != nil {
-		return cmdline.Usage("--%s: %w", flagTo, err).Try("a path where nothing is: no file is overwritten")
-	}
-	_, err = file.Write(text.Bytes())
-	return errors.Join(err, file.Close())
 }

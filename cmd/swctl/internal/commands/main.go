@@ -8,6 +8,7 @@
 //   - internal/output: tables,
 //   - internal/cmdline: reading the line, asking a person, errors and exit codes,
 //   - internal/fields: the fields of a job as flags and lines,
+//   - internal/files: jobs in files, and how a group differs from them,
 //   - internal/group: connecting, --timeout, hints; package admin does the work,
 //   - internal/render: printing for people, with the sentences of package admin/words and the safe
 //     text of admin/plain; package admin/api is for programs,
@@ -46,7 +47,7 @@ func Main(program string, stores map[string]StoreOpener) {
 // commands are swctl's commands in the order of its help.
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
-		a.submitCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.submitCommand(), a.applyCommand(), a.diffCommand(), a.validateCommand(), a.exportCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),

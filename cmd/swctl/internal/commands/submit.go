@@ -48,10 +48,10 @@ begins it. If that refuses the tick, or fails for good, no shard runs it.
 With --everywhere each tick runs once on every live instance that may run the job, and is claimed
 and recorded there. It counts in no share. That cannot be changed later.
 
-With --file the jobs come from a file: one, or a list, in the JSON that swctl import writes and
-that swctl list -o json has as "spec". All are checked before the first is submitted; the first
-that is refused ends the command, and the same file can be submitted again. It does not wait
-for owners; a thousand jobs take seconds, so give many a longer --timeout.`,
+With --file the jobs come from files, as swctl apply reads them, but for whether they are paused.
+All are checked before the first is submitted; the first that is refused ends the command, and
+the same file can be submitted again. It does not wait for owners; a thousand jobs take seconds,
+so give many a longer --timeout.`,
 		Examples: `swctl submit nightly '0 3 * * *' --tz Europe/Berlin --handler report
 swctl submit heartbeat '@every 90s' --arg url=http://10.0.0.7/ --arg tries=3
 swctl submit import @hourly --run-timeout 10m --retries 3 --backoff 30s --args-json @import.json
@@ -65,7 +65,7 @@ swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run
 swctl submit --file jobs.json --dry-run`,
 		Flags: append(append(fields.Flags(false),
-			cmdline.Flag{Name: flagFile, Usage: "`FILE` with jobs as JSON, one or a list; - is stdin"},
+			filesFlag(),
 			cmdline.Flag{Name: "replace", Usage: "change the job if it exists and differs"},
 			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
 			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},

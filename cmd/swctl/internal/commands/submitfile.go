@@ -1,9 +1,7 @@
 package commands
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -19,11 +18,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const (
-	flagFile = "file"
-	// maxFile is how long a file may be that swctl reads: ten thousand jobs are a few megabytes.
-	maxFile = 16 << 20
-)
+const flagFile = "file"
 
 // readInput reads a file, or stdin for "-".
 func (c *call) readInput(path string) ([]byte, error) {
@@ -36,44 +31,14 @@ func (c *call) readInput(path string) ([]byte, error) {
 		defer file.Close()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(in, files.MaxFile+1))
 	switch {
 	case err != nil:
 		return nil, cmdline.Usage("%s: read %s: %w", c.Command, path, err).Try("the path of a file that you may read, or - for stdin")
-	case len(text) > maxFile:
-		return nil, cmdline.Usage("%s: %s has more than %d MiB", c.Command, path, maxFile>>20).Try("smaller files")
+	case len(text) > files.MaxFile:
+		return nil, cmdline.Usage("%s: %s has more than %d MiB", c.Command, path, files.MaxFile>>20).Try("smaller files")
 	}
 	return text, nil
-}
-
-// jobsOfFile reads jobs as JSON: one, or a list. Each is checked, so that nothing is submitted if
-// one is wrong.
-func (c *call) jobsOfFile(path string) ([]job.Job, error) {
-	text, err := c.readInput(path)
-	if err != nil {
-		return nil, err
-	}
-	var jobs []job.Job
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
-		err = json.Unmarshal(text, &jobs)
-	} else {
-		jobs = make([]job.Job, 1)
-		err = json.Unmarshal(text, &jobs[0])
-	}
-	if err != nil {
-		return nil, cmdline.Usage("submit: %s: %w", path, err).Try(`a job such as {"name":"nightly","schedule":"0 3 * * *"}, or a list of them`)
-	}
-	seen := map[string]bool{}
-	for _, j := range jobs {
-		if seen[j.Name] {
-			return nil, cmdline.Usage("submit: %s: the job %s is there twice", path, plain.Quoted(j.Name)).Try("another name for one of them")
-		}
-		seen[j.Name] = true
-		if err := fields.Refused(j.Validate()); err != nil {
-			return nil, cmdline.WithHint(fmt.Errorf("submit: %s: job %s: %w; nothing was submitted", path, plain.Quoted(j.Name), err), "%s", cmdline.HintOf(err))
-		}
-	}
-	return jobs, nil
 }
 
 // submitFile submits each job of a file, and ends with the first that is refused. It does not wait
@@ -83,9 +48,13 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		return cmdline.Usage("submit: --file goes without a name, a schedule and the flags of a job").
 			Try("swctl submit --file jobs.json; the file has all of a job")
 	}
-	jobs, err := c.jobsOfFile(c.Flags.String(flagFile))
+	entries, err := c.readFiles()
 	if err != nil {
 		return err
+	}
+	var jobs []job.Job
+	for _, e := range entries {
+		jobs = append(jobs, e.Job)
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		for _, j := range jobs { // whether one has ended depends on the group's time

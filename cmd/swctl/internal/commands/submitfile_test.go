@@ -64,13 +64,13 @@ func TestSubmitFile(t *testing.T) {
 func TestSubmitFileIsCheckedFirst(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		``:                               "JSON",
+		``:                               "has no jobs",
 		`[{"name":"a","schedule":`:       "JSON",
 		`{"name":"a","cron":"@daily"}`:   "is not a field of a job",
 		`{"name":"a","schedule":"@odd"}`: "@odd",
-		`[{"name":"a","schedule":"@daily"},{"name":"b/c","schedule":"@daily"}]`: "nothing was submitted",
+		`[{"name":"a","schedule":"@daily"},{"name":"b/c","schedule":"@daily"}]`: "nothing was changed",
 		`[{"name":"a","schedule":"@daily"},{"name":"a","schedule":"@weekly"}]`:  "is there twice",
-		strings.Repeat("[", 1<<20):  "depth",
+		strings.Repeat("[", 1<<20):  "nested more than",
 		strings.Repeat(" ", 17<<20): "has more than 16 MiB",
 	} {
 		h := newHarness(t)

@@ -40,6 +40,7 @@ type field struct {
 	optional bool                 // no line if there is nothing to say
 	line     func(job.Job) string // what show says; nil: its values
 	name     string               // in a difference
+	schema   map[string]any       // of its value in a file
 
 	// read makes of the flag, which was given, a change of a job.
 	read func(c *cmdline.Call, f field) (func(*job.Job), error)
@@ -72,13 +73,18 @@ func single[T any](f field, at func(*job.Job) *T, format func(T) string, parse f
 	return f
 }
 
-func text[T ~string](f field, at func(*job.Job) *T) field {
+func text[T ~string](f field, at func(*job.Job) *T, allowed ...T) field {
+	f.schema = anyText
+	if len(allowed) > 0 {
+		f.schema = map[string]any{"enum": allowed}
+	}
 	return single(f, at, func(value T) string { return string(value) },
 		func(_ *cmdline.Call, _ field, text string) (T, error) { return T(text), nil })
 }
 
 // yes is a flag without a value.
 func yes(f field, at func(*job.Job) *bool) field {
+	f.schema = map[string]any{"type": "boolean"}
 	return single(f, at, func(is bool) string {
 		if is {
 			return "yes"
@@ -89,6 +95,7 @@ func yes(f field, at func(*job.Job) *bool) field {
 
 // number does not take 0 for fields with another default: a job takes it for that.
 func number(f field, least, most int, at func(*job.Job) *int) field {
+	f.schema = map[string]any{"type": "integer", "minimum": least, "maximum": most}
 	format := func(n int) string {
 		if n < least { // a job that is not divided
 			return ""
@@ -102,6 +109,7 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 
 // duration leaves it to the job to refuse a negative one.
 func duration(f field, at func(*job.Job) *time.Duration) field {
+	f.schema = matching(durationPattern)
 	return single(f, at, plain.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -115,6 +123,7 @@ func duration(f field, at func(*job.Job) *time.Duration) field {
 // only: job.NoBackoff and the others have one value.
 func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 	const none = job.NoBackoff
+	f.schema = matching(name + "|" + durationPattern)
 	format := func(d time.Duration) string {
 		if d == none {
 			return name
@@ -137,7 +146,7 @@ func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 
 // pairs are set beside those that the job has.
 func pairs(f field, at func(*job.Job) *map[string]string) field {
-	f.repeated = true
+	f.repeated, f.schema = true, anyTexts
 	f.values = func(j job.Job) (values []value) {
 		for _, key := range slices.Sorted(maps.Keys(*at(&j))) {
 			values = append(values, value{key, (*at(&j))[key]})
@@ -164,7 +173,7 @@ func pairs(f field, at func(*job.Job) *map[string]string) field {
 
 // list has texts that are set beside those that the job has.
 func list(f field, at func(*job.Job) *[]string) field {
-	f.repeated = true
+	f.repeated, f.schema = true, map[string]any{"type": "array", "items": anyText}
 	f.values = func(j job.Job) []value { return []value{{"", strings.Join(*at(&j), ", ")}} }
 	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
 		given := c.Flags.StringSlice(f.flag)
@@ -190,7 +199,8 @@ const everything = "all"
 
 // notices are set beside other targets'.
 func notices(f field, at func(*job.Job) *map[string][]job.NotifyKind) field {
-	f.repeated = true
+	kinds := map[string]any{"type": "array", "items": map[string]any{"enum": job.NotifyKinds()}}
+	f.repeated, f.schema = true, map[string]any{"type": "object", "additionalProperties": kinds}
 	f.values = func(j job.Job) (values []value) {
 		for _, target := range slices.Sorted(maps.Keys(*at(&j))) {
 			var kinds []string
@@ -233,7 +243,7 @@ func notices(f field, at func(*job.Job) *map[string][]job.NotifyKind) field {
 // shardParams are set beside those that the job has; an empty one is removed. It
 // is up to the job which shards there are.
 func shardParams(f field) field {
-	f.repeated = true
+	f.repeated, f.schema = true, anyTexts
 	f.values = func(j job.Job) (values []value) {
 		for _, k := range slices.Sorted(maps.Keys(j.ShardParameters)) {
 			values = append(values, value{strconv.Itoa(k), j.ShardParameters[k]})
@@ -263,6 +273,7 @@ func shardParams(f field) field {
 
 // payload is the flag's text, or the content of the file or stream that it names.
 func payload(f field, at func(*job.Job) *json.RawMessage) field {
+	f.schema = map[string]any{}
 	return single(f, at, func(text json.RawMessage) string { return string(text) }, readPayload)
 }
 

@@ -93,7 +93,7 @@ var table = []field{
 	text(field{
 		of: "Misfire", flag: "misfire", usage: "`POLICY` what to do with missed ticks: once (run the latest), skip, all (default once)", words: MissedWords,
 		title: "Misfire", optional: true, name: "misfire", line: misfireLine,
-	}, func(j *job.Job) *job.MisfirePolicy { return &j.Misfire }),
+	}, func(j *job.Job) *job.MisfirePolicy { return &j.Misfire }, job.MisfireOnce, job.MisfireSkip, job.MisfireAll),
 	duration(field{
 		of: "MisfireGrace", flag: "misfire-grace", usage: "`DURATION` how old a tick may be and still run, 0 for any age (default 0)",
 		name: "misfire grace",
@@ -101,7 +101,7 @@ var table = []field{
 	text(field{
 		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)", words: []string{string(job.InterruptedRerun), string(job.InterruptedSkip)},
 		title: "Interrupted", optional: true, name: "interrupted", line: interruptedLine,
-	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }),
+	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }, job.InterruptedRerun, job.InterruptedSkip),
 	number(field{
 		of: "MaxAttempts", flag: "max-attempts", usage: "`NUMBER` how often a tick is started when its runs are interrupted, 1 to 100 (default 3)",
 		name: "max attempts",
@@ -109,7 +109,7 @@ var table = []field{
 	text(field{
 		of: "Overlap", flag: "overlap", usage: "`POLICY` for ticks that come during a run: skip, or queue the latest (default skip)", words: []string{string(job.OverlapSkip), string(job.OverlapQueue)},
 		title: "Overlap", optional: true, name: "overlap",
-	}, func(j *job.Job) *job.OverlapPolicy { return &j.Overlap }),
+	}, func(j *job.Job) *job.OverlapPolicy { return &j.Overlap }, job.OverlapSkip, job.OverlapQueue),
 	duration(field{
 		of: "Timeout", flag: "run-timeout", usage: "`DURATION` of one run, 0 for no limit (default 0)", // --timeout is swctl's own
 		title: "Run timeout", optional: true, name: "run timeout", line: func(j job.Job) string { return unlessZero(j.Timeout) },

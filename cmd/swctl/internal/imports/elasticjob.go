@@ -1,9 +1,7 @@
 package imports
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -55,29 +55,15 @@ type elastic struct {
 	*maker
 
 	name   string
-	values map[string]*yamlValue
+	values map[string]yaml.Node
 	asked  map[string]bool
 	failed bool
 }
 
-// parse reads YAML, or JSON, of which nested values stay text.
-func (e *elastic) parse(text []byte) (err error) {
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		e.values, err = parseYAML(strings.Split(string(text), "\n"))
-		return err
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil {
-		return fmt.Errorf("is not JSON: %w", err)
-	}
-	e.values = map[string]*yamlValue{}
-	for key, value := range object {
-		e.values[key] = &yamlValue{inline: string(value)}
-		var text string
-		if json.Unmarshal(value, &text) == nil {
-			quoted, _ := json.Marshal(text)                    //nolint:errchkjson // a text
-			e.values[key] = &yamlValue{inline: string(quoted)} // which is a YAML scalar, too
-		}
+// parse reads YAML, or JSON, which is YAML, too.
+func (e *elastic) parse(text []byte) error {
+	if err := yaml.Unmarshal(text, &e.values); err != nil {
+		return fmt.Errorf("is not YAML, or not that of a job: %w", err)
 	}
 	return nil
 }
@@ -85,15 +71,36 @@ func (e *elastic) parse(text []byte) (err error) {
 // text is the value of a key. What cannot be read ends in no job.
 func (e *elastic) text(key string) string {
 	e.asked[key] = true
-	value := e.values[key]
-	if value == nil {
-		return ""
-	}
-	text, err := value.scalar()
+	text, err := textOf(e.values[key])
 	if err != nil {
 		e.fail(key, err)
 	}
 	return text
+}
+
+// textOf is a value as it stands there, whatever YAML takes it for: empty if there is none.
+func textOf(n yaml.Node) (string, error) {
+	switch {
+	case isEmpty(n):
+		return "", nil
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, nil
+	}
+	return "", fmt.Errorf("want text, have %q", remarked(n))
+}
+
+// isEmpty reports whether there is nothing: an empty list or map, null or no text.
+func isEmpty(n yaml.Node) bool {
+	return n.Kind != yaml.AliasNode && len(n.Content) == 0 && (n.Value == "" || n.Tag == "!!null")
+}
+
+// remarked is a value for a remark.
+func remarked(n yaml.Node) string {
+	text, err := yaml.Marshal(&n)
+	if err != nil { // a part of a document, which refers to another one
+		return n.Value
+	}
+	return part(string(text))
 }
 
 func (e *elastic) fail(key string, err error) {
@@ -188,8 +195,13 @@ func (e *elastic) shards(j *job.Job) {
 func (e *elastic) work(j *job.Job, class string) {
 	props, err := map[string]string{}, error(nil)
 	e.asked["props"] = true
-	if value := e.values["props"]; value != nil {
-		props, err = propsOf(value)
+	if value := e.values["props"]; !isEmpty(value) {
+		var nested map[string]yaml.Node
+		err = value.Decode(&nested)
+		for key, value := range nested {
+			text, bad := textOf(value)
+			props[key], err = text, cmp.Or(err, bad)
+		}
 	}
 	if err != nil {
 		e.fail("props", err)
@@ -234,19 +246,6 @@ func (e *elastic) work(j *job.Job, class string) {
 	}
 }
 
-func propsOf(value *yamlValue) (map[string]string, error) {
-	props := map[string]string{}
-	nested, err := value.nested()
-	for key, value := range nested {
-		text, bad := value.scalar()
-		if bad != nil {
-			err = fmt.Errorf("%s: %w", key, bad)
-		}
-		props[key] = text
-	}
-	return props, err
-}
-
 // http makes arguments for jobs.HTTP, and takes them out of props.
 func (e *elastic) http(j *job.Job, props map[string]string) {
 	j.Handler, j.Args = handlerHTTP, map[string]string{}
@@ -280,13 +279,13 @@ func (e *elastic) rest() {
 		{"jobErrorHandlerType", "errors are recorded and logged", "Hooks.OnRunEnd", []string{"LOG"}},
 	} {
 		e.asked[f.key] = true
-		if value := e.values[f.key]; value != nil && !value.empty() && !slices.Contains(f.defaults, strings.Trim(value.inline, `'"`)) {
-			e.lostf(e.name, f.key, f.do, "%s: %q", f.text, part(value.String()))
+		if value := e.values[f.key]; !isEmpty(value) && !slices.Contains(f.defaults, value.Value) {
+			e.lostf(e.name, f.key, f.do, "%s: %q", f.text, remarked(value))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.values)) {
-		if value := e.values[key]; !e.asked[key] && !value.empty() {
-			e.lostf(e.name, key, "Hooks, or the handler", "has no counterpart: %q", part(value.String()))
+		if value := e.values[key]; !e.asked[key] && !isEmpty(value) {
+			e.lostf(e.name, key, "Hooks, or the handler", "has no counterpart: %q", remarked(value))
 		}
 	}
 }

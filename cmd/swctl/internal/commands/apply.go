@@ -1,0 +1,250 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+)
+
+const (
+	flagSet       = "set"
+	flagPrune     = "prune"
+	flagForce     = "force"
+	flagIfVersion = "if-version"
+	flagExitCode  = "exit-code"
+)
+
+// appliedAtOnce is how many jobs are submitted at the same time.
+const appliedAtOnce = 16
+
+func (a *app) applyCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "apply", Args: "-f FILE|DIR|-",
+		Short: "have the group's jobs as files say",
+		Long: `Creates the jobs of the files that do not exist, changes those that differ, and prints what it
+did. Files are YAML or JSON: jobs, lists of jobs, and what swctl export, list and show print.
+Each job is changed as a whole or not at all. What fails is listed by name, the rest is done,
+and the same command again completes it; it changes nothing where nothing differs. A pause
+stays as it is, unless a file has paused: true or false.
+
+With --set NAME the jobs are recorded as those of these files, and --prune cancels the jobs of
+the set that are no longer in them: never one that code declares, that somebody submitted, or
+of another set. If these are more than a third of the set, it wants --confirm with their number.
+
+A job that code declares, or of another set, is a conflict: it is not touched without --force.
+With --if-version each job must have the version that its document tells, as swctl show prints
+it. Somebody else's change between the plan and its execution is a failure of that job.`,
+		Examples: `swctl apply -f jobs/ --dry-run
+swctl apply -f jobs/ --set billing --prune
+swctl show nightly -o json > nightly.json; $EDITOR nightly.json; swctl apply -f nightly.json --if-version
+swctl import crontab /etc/crontab --system --tz Europe/Berlin | swctl apply -f -`,
+		Flags: append(append(planFlags(),
+			cmdline.Flag{Name: flagConfirm, Usage: "`NUMBER` of the jobs that --prune cancels, if they are more than a third of the set"},
+			cmdline.Flag{Name: flagDryRun, Usage: "print the plan, change nothing"},
+		), whoFlags(inLog)...),
+		Run: a.run(apply),
+	}
+}
+
+// planFlags are common to apply and diff.
+func planFlags() []cmdline.Flag {
+	return []cmdline.Flag{
+		filesFlag(),
+		{Name: flagSet, Usage: "`NAME` of these files, which is recorded with the jobs"},
+		{Name: flagPrune, Usage: "cancel the jobs of the set that the files no longer have"},
+		{Name: flagForce, Usage: "also jobs that code declares, or that belong to another set"},
+		{Name: flagIfVersion, Usage: "only jobs of the version that the files tell"},
+	}
+}
+
+func (a *app) diffCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name: "diff", Args: "-f FILE|DIR|-",
+		Short:    "show how the group's jobs differ from files",
+		Long:     `Prints what swctl apply would do, and changes nothing.`,
+		Examples: `swctl diff -f jobs/ --set billing --prune --exit-code || echo differs`,
+		Flags:    append(planFlags(), cmdline.Flag{Name: flagExitCode, Usage: "exit with 1 if anything differs"}),
+		Run:      a.run(diff),
+	}
+}
+
+// application is one run of apply or diff.
+type application struct {
+	*call
+	opts    files.Options
+	entries []files.Entry
+	steps   []files.Step
+	pruned  int // jobs that the plan cancels
+	of      int // jobs of the set
+}
+
+// application reads the command line and the files.
+func (c *call) application() (*application, error) {
+	p := &application{call: c, opts: files.Options{
+		Set: c.Flags.String(flagSet), Prune: c.Flags.Bool(flagPrune), Force: c.Flags.Bool(flagForce), IfVersion: c.Flags.Bool(flagIfVersion),
+	}}
+	if p.opts.Prune && p.opts.Set == "" {
+		return nil, cmdline.Usage("%s: --%s needs --%s", c.Command, flagPrune, flagSet).Try("--%s NAME of the files, the same each time", flagSet)
+	}
+	var err error
+	if p.entries, err = c.readFiles(); err != nil {
+		return nil, err
+	}
+	for _, e := range p.entries {
+		if p.opts.IfVersion && e.Version == nil {
+			return nil, cmdline.Usage("%s: --%s: %s: the document tells no version", c.Command, flagIfVersion, e.Place).Try("swctl show %s -o json > FILE", e.Job.Name)
+		}
+	}
+	return p, nil
+}
+
+// plan compares the group with the files.
+func (p *application) plan(ctx context.Context, client group.Client) error {
+	jobs, err := client.List(ctx)
+	if err != nil {
+		return err
+	}
+	p.opts.Now = p.now()
+	p.steps = files.Plan(p.entries, jobs, p.opts)
+	p.pruned, p.of = files.Pruned(p.steps, jobs, p.opts.Set)
+	if !slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Was.Edited }) {
+		return nil
+	}
+	log, err := client.Log(ctx, admin.LogOptions{})
+	for i := range p.steps {
+		s := &p.steps[i]
+		at := slices.IndexFunc(log, func(e admin.LogEntry) bool {
+			return slices.Contains([]string{"set", "replace", "declare"}, e.Kind) && slices.Contains(e.Jobs, s.Name)
+		})
+		if s.Was.Edited && at >= 0 {
+			s.EditedBy = &log[at]
+		}
+	}
+	return err
+}
+
+func (p *application) put(dryRun bool) error {
+	return p.call.put(api.New("Plan", api.ItemsOf(p.steps), struct {
+		DryRun bool `json:"dry_run"`
+	}{dryRun}), func(page render.Page) { page.Plan(p.steps, dryRun) })
+}
+
+// differs reports whether there is anything to do, or to decide.
+func (p *application) differs() bool {
+	return slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Action != files.Unchanged })
+}
+
+func diff(ctx context.Context, c *call) error {
+	p, err := c.application()
+	if err != nil {
+		return err
+	}
+	if err := c.reading(ctx, p.plan); err != nil {
+		return err
+	}
+	err = p.put(true)
+	if err == nil && c.Flags.Bool(flagExitCode) && p.differs() {
+		err = &cmdline.SilentError{Code: cmdline.ExitNo}
+	}
+	return err
+}
+
+func apply(ctx context.Context, c *call) error {
+	p, err := c.application()
+	if err != nil {
+		return err
+	}
+	dryRun := c.Flags.Bool(flagDryRun)
+	err = c.reading(ctx, func(ctx context.Context, client group.Client) error {
+		if err := p.plan(ctx, client); err != nil || dryRun {
+			return err
+		}
+		if confirm := strconv.Itoa(p.pruned); p.pruned*3 > p.of && c.Flags.String(flagConfirm) != confirm {
+			return cmdline.WithHint(fmt.Errorf("apply: --%s: %w: %d of the %d jobs of the set %s are not in the files; nothing was changed",
+				flagPrune, cmdline.ErrUnconfirmed, p.pruned, p.of, p.opts.Set), "--%s %s if that is meant; swctl diff lists them", flagConfirm, confirm)
+		}
+		return p.act(ctx, client)
+	})
+	if len(p.steps) == 0 {
+		return err
+	}
+	return errors.Join(err, p.put(dryRun))
+}
+
+// act does each step, whatever becomes of the others.
+func (p *application) act(ctx context.Context, client group.Client) error {
+	var (
+		all  sync.WaitGroup
+		turn = make(chan struct{}, appliedAtOnce)
+		errs = make([]error, len(p.steps))
+	)
+	for i := range p.steps {
+		turn <- struct{}{}
+		all.Go(func() {
+			errs[i] = do(ctx, client, &p.steps[i])
+			<-turn
+		})
+	}
+	all.Wait()
+	var failed []error
+	for i, err := range errs {
+		if err != nil {
+			p.steps[i].Error = err.Error()
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("apply: %d of %d jobs failed, and the others are done: %w", len(failed), len(p.steps), failed[0])
+}
+
+// do does a step.
+func do(ctx context.Context, client group.Client, s *files.Step) error {
+	switch s.Action {
+	case files.Create, files.Change:
+		done, err := client.Submit(ctx, s.Job, s.Options)
+		s.Outcome = done.Outcome
+		return group.Refused(err)
+	case files.Prune:
+		is, err := client.Get(ctx, s.Name)
+		if err == nil && (is.ID != s.Was.ID || is.Version != s.Was.Version) {
+			err = admin.ErrConflict
+		}
+		if err == nil {
+			_, err = client.Cancel(ctx, s.Name)
+		}
+		if err == nil || errors.Is(err, admin.ErrNotFound) {
+			s.Outcome = outcomePruned
+			return nil
+		}
+		return fmt.Errorf("prune %s: %w", s.Name, err)
+	case files.Conflict:
+		return &conflictError{s}
+	case files.Unchanged:
+		s.Outcome = admin.OutcomeUnchanged
+	}
+	return nil
+}
+
+const outcomePruned admin.Outcome = "pruned"
+
+// conflictError says that somebody must decide about a job.
+type conflictError struct{ step *files.Step }
+
+func (e *conflictError) Error() string {
+	return fmt.Sprintf("%s: %s: %s", e.step.Place, e.step.Name, e.step.Why)
+}
+
+// ExitCode is the one for a conflict.
+func (e *conflictError) ExitCode() int { return int(cmdline.ExitConflict) }

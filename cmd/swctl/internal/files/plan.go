@@ -1,0 +1,158 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Action has a group be as files say.
+type Action string
+
+// The actions of a plan.
+const (
+	Create    Action = "create"    // it does not exist
+	Change    Action = "change"    // it differs
+	Unchanged Action = "unchanged" // it does not differ
+	Prune     Action = "prune"     // it is of the set, and in its files no more: cancel it
+	Conflict  Action = "conflict"  // nothing is done: see Step.Why
+)
+
+// Difference is a part of a job that is to be changed.
+type Difference struct {
+	Field string `json:"field"` // its name, with the key if it has several values
+	From  string `json:"from"`  // empty if there was nothing
+	To    string `json:"to"`
+}
+
+// Step is the part of a plan for one job.
+type Step struct {
+	Action Action `json:"action"`
+	Name   string `json:"name"`
+	// Place is where the files have the job: file:line:column. It is absent when that is nowhere.
+	Place       string       `json:"place,omitempty"`
+	Differences []Difference `json:"differences,omitempty"`
+	// Why explains a conflict.
+	Why string `json:"why,omitempty"`
+	// EditedBy is who changed the job since its set was applied, if that is on record.
+	EditedBy *admin.LogEntry `json:"edited_by,omitempty"`
+	// Outcome and Error tell how the step ended, once it was tried.
+	Outcome admin.Outcome `json:"outcome,omitempty"`
+	Error   string        `json:"error,omitempty"`
+
+	Job     job.Job             `json:"-"` // as in the files
+	Options admin.SubmitOptions `json:"-"` // that do it, of Create and Change
+	Was     admin.JobStatus     `json:"-"`
+}
+
+// Options limit a plan.
+type Options struct {
+	Set       string    // the name of the files, or "": jobs stay in the set that they are in
+	Prune     bool      // jobs of the set that the files do not have
+	Force     bool      // also jobs that code declares, or that belong to another set
+	IfVersion bool      // only jobs of the version that the files tell
+	Now       time.Time // of the group
+}
+
+// Plan says how to have a group, which has these jobs, as the entries say. The steps are in the
+// order of the entries, and then by name.
+func Plan(entries []Entry, jobs []admin.JobStatus, opts Options) (steps []Step) {
+	left := map[string]admin.JobStatus{}
+	for _, was := range jobs {
+		if was.State != admin.StateCanceled {
+			left[was.Name] = was
+		}
+	}
+	for _, e := range entries {
+		was, exists := left[e.Job.Name]
+		delete(left, e.Job.Name)
+		steps = append(steps, opts.step(e, was, exists))
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if was := left[name]; opts.Prune && was.Set == opts.Set && !isDeclared(was) {
+			steps = append(steps, Step{Action: Prune, Name: name, Was: was})
+		}
+	}
+	return steps
+}
+
+func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
+	s := Step{Action: Change, Name: e.Job.Name, Place: e.Place.String(), Job: e.Job, Was: was}
+	s.Options.Set = cmp.Or(opts.Set, was.Set)
+	if was.Paused == nil {
+		if s.Options.Pause = e.PauseOptions(opts.Now); s.Options.Pause != nil {
+			s.differs("paused", "no", "yes")
+		}
+	} else if s.Options.Resume = e.Resume; e.Resume {
+		s.differs("paused", "yes", "no")
+	}
+	if !exists {
+		s.Action, s.Differences = Create, nil
+		if opts.IfVersion {
+			s.conflict("it does not exist, and the file was made from v%d", *e.Version)
+		}
+		return s
+	}
+	s.Options.Replace, s.Options.Seen = true, &admin.Seen{ID: was.ID, Version: was.Version}
+	for _, d := range fields.Differences(was.Job.WithDefaults(), e.Job.WithDefaults()) {
+		s.differs(d[0], d[1], d[3])
+	}
+	if s.Options.Set != was.Set {
+		s.differs("set", was.Set, s.Options.Set)
+	}
+	switch {
+	case was.Job.Schedule == "":
+		s.conflict("its record cannot be read: %s", was.Reason)
+	case opts.IfVersion && *e.Version != was.Version:
+		s.conflict("it is v%d, and the file was made from v%d", was.Version, *e.Version)
+	case len(s.Differences) == 0 && same(was.Job, e.Job) && !was.Edited:
+		s.Action = Unchanged
+	case opts.Force:
+	case isDeclared(was):
+		s.conflict("code declares it: %s", cmp.Or(was.DeclaredBy, "an application"))
+	case was.Set != "" && was.Set != s.Options.Set:
+		s.conflict("it belongs to the set %s", was.Set)
+	}
+	return s
+}
+
+func (s *Step) differs(field, from, to string) {
+	s.Differences = append(s.Differences, Difference{field, from, to})
+}
+
+func (s *Step) conflict(format string, args ...any) {
+	s.Action, s.Why = Conflict, fmt.Sprintf(format, args...)
+}
+
+// isDeclared reports whether code declares a job, or once did.
+func isDeclared(s admin.JobStatus) bool { return s.Declared || s.DeclaredBy != "" }
+
+// same reports whether jobs mean the same, also in what Differences has no line for.
+func same(a, b job.Job) bool {
+	was, _ := plain.Encode(a.Normal()) // jobs that were checked always encode
+	is, _ := plain.Encode(b.Normal())
+	return bytes.Equal(was, is)
+}
+
+// Pruned counts the jobs that a plan cancels, and all jobs of the set.
+func Pruned(steps []Step, jobs []admin.JobStatus, set string) (pruned, of int) {
+	for _, s := range steps {
+		if s.Action == Prune {
+			pruned++
+		}
+	}
+	for _, j := range jobs {
+		if j.Set == set {
+			of++
+		}
+	}
+	return pruned, of
+}
