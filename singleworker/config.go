@@ -53,6 +53,7 @@ type Config struct {
 	// ACL is the access control list of the nodes that this instance creates,
 	// in the notation of ZooKeeper's shell: "auth::cdrwa,world:anyone:r".
 	// Default: all permissions for Auth, or for anyone if Auth is empty.
+	// A group with roles (swctl acl init) has its own lists instead.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config

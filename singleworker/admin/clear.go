@@ -167,7 +167,7 @@ func (c *Client) deletePaths(ctx context.Context, top string, version int32) err
 
 // nodesOfGroup are the nodes below the root that are not jobs.
 func (c *Client) nodesOfGroup() []string {
-	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds(), c.tree.AllDeparted()}
+	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds(), c.tree.AllDeparted(), c.tree.Access()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs,

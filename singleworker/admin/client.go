@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/access"
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -25,10 +26,10 @@ type Config struct {
 	ServerType string
 	// Auth is "user:password" for ZooKeeper's digest scheme. Default: none.
 	Auth string
-	// ACL of the nodes that are created, in the notation of ZooKeeper's shell.
-	// Default: the ACL of the group's root if that exists; otherwise all
-	// permissions for Auth, or for anyone if Auth is empty. A root that anyone may
-	// change, although Auth is set, is no default: see OnOpenACL.
+	// ACL of the nodes that are created, in the notation of ZooKeeper's shell. A group with roles
+	// (Client.SetRoles) has its own. Default: the ACL of the group's root if that exists; otherwise
+	// all permissions for Auth, or for anyone if Auth is empty. A root that anyone may change,
+	// although Auth is set, is no default: see OnOpenACL.
 	ACL string
 	// TLS secures the connection. Default: plain TCP.
 	TLS *tls.Config
@@ -141,7 +142,11 @@ func newClient(conn *zkconn.Conn, serverType, from string) *Client {
 
 // greet returns when a server has answered.
 func (c *Client) greet(ctx context.Context, cfg Config) error {
-	err := c.conn.Retry(ctx, func() error {
+	roles, err := access.Follow(ctx, c.conn, c.tree)
+	if err != nil || roles {
+		return err
+	}
+	err = c.conn.Retry(ctx, func() error {
 		if cfg.ACL == "" {
 			return c.conn.InheritACL(ctx, c.tree.Root())
 		}

@@ -44,15 +44,25 @@ type target struct {
 	czxid int64 // of the job to which it was sent; 0 of one to be created
 }
 
-// write applies ops to the job that was read as stat says, notes the deed, and tells those who must
-// look.
+// write applies ops to the job that was read, notes the deed, and tells those who must look. parent
+// is one of read.proofs.
 func (t *target) write(
-	ctx context.Context, c *Client, name string, stat zkconn.Stat, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
+	ctx context.Context, c *Client, read records, parent string, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
 ) ([]zkconn.Stat, error) {
-	t.wrote, t.czxid = true, stat.Czxid
+	t.wrote, t.czxid = true, read.stat.Czxid
+	path := c.tree.Job(read.slot)
 	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return signals.MultiOn(ctx, c.conn, c.tree.Job(name), stat.Czxid, of, ops...)
+		return signals.MultiBelow(ctx, c.conn, parent, path, read.stat.Czxid, of, ops...)
 	})
+}
+
+// proofs is the node of a job below which those who may make the change may create nodes: its own,
+// if that is rewritten or there is no switch.
+func (r records) proofs(tree zkrec.Tree, rewritten bool) string {
+	if r.register.here && !rewritten {
+		return r.register.path
+	}
+	return tree.Job(r.slot)
 }
 
 // check returns ErrConflict if the job, as read now, is another one.
@@ -236,7 +246,7 @@ func (e *edit) once(ctx context.Context) error {
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	stats, err := e.write(ctx, e.client, e.name, read.stat, e.deed, signals.OfJob(e.client.tree, e.name), ops...)
+	stats, err := e.write(ctx, e.client, read, read.proofs(e.client.tree, rewritten), e.deed, signals.OfJob(e.client.tree, e.name), ops...)
 	if err != nil {
 		return err
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // reading holds the records of a job, or of one slot of it, as they were read.
@@ -282,7 +284,8 @@ func (r *round) readRest(into *reading) {
 		}
 	}
 	r.want(into, zkconn.Read{Path: r.tree.Register(into.job.slot), Children: true}, func(result zkconn.ReadResult) {
-		into.job.registered = slices.Sorted(slices.Values(result.Names))
+		into.job.registered = slices.DeleteFunc(result.Names, func(name string) bool { return strings.HasPrefix(name, job.Reserved) }) // proofs
+		slices.Sort(into.job.registered)
 		for i := range into.slots {
 			into.slots[i].registered = into.job.registered
 		}

@@ -115,7 +115,7 @@ func (a *ask) once(ctx context.Context) error {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &invalid.FieldError{Field: "Args", Value: fmt.Sprintf("%d bytes", len(a.request.Encode())), Err: err}
 	}
-	_, err = a.write(ctx, a.client, job.slot, job.stat, a.deed, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
+	_, err = a.write(ctx, a.client, job, job.proofs(a.client.tree, false), a.deed, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
 	return err
 }
 

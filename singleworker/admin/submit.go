@@ -152,7 +152,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
 	}
-	stats, err := s.write(ctx, s.client, name, read.stat, deed, signals.OfJob(tree, name), ops...)
+	stats, err := s.write(ctx, s.client, read, read.proofs(tree, true), deed, signals.OfJob(tree, name), ops...)
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}

@@ -128,7 +128,13 @@ func (l *Latch) run(ctx context.Context, f func(ctx context.Context) error) erro
 	if err != nil {
 		return err
 	}
-	err = l.contender.Run(ctx, conn)
+	err = conn.Prepare(ctx)
+	switch {
+	case err == nil, ctx.Err() != nil:
+		err = l.contender.Run(ctx, conn)
+	case errors.Is(err, zkconn.ErrDenied):
+		err = fmt.Errorf("%w: %w", ErrAccessDenied, err)
+	}
 	l.mu.Lock()
 	l.conn = nil
 	l.mu.Unlock()

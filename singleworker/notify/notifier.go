@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/swjobs/singleworker/singleworker/internal/access"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -117,6 +118,10 @@ func (n *Notifier) Run(ctx context.Context) error {
 		return err
 	}
 	again := task.Backoff{Min: time.Second, Max: time.Minute}
+	ctx = zkconn.WithPrepare(ctx, func(ctx context.Context, conn *zkconn.Conn) error {
+		_, err := access.Follow(ctx, conn, n.tree)
+		return err
+	})
 	return l.Lead(ctx, func(ctx context.Context) error {
 		term, _ := latch.TermFrom(ctx)
 		began := time.Now()
@@ -149,7 +154,11 @@ func (n *Notifier) term(ctx context.Context, token int64) error {
 		return err
 	}
 	defer conn.Close()
-	if g.ACL == "" {
+	roles, err := access.Follow(ctx, conn, n.tree)
+	if err != nil {
+		return err
+	}
+	if g.ACL == "" && !roles {
 		if err := conn.Retry(ctx, func() error { return conn.InheritACL(ctx, n.tree.Root()) }); err != nil {
 			return err
 		}

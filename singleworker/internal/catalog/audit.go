@@ -1,17 +1,19 @@
 package catalog
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
 // audit lists all registrations once in a while, at one member, to find registrations of dead
-// instances that nobody saw die.
+// instances that nobody saw die. It also has the log of who did what be pruned.
 type audit struct {
 	loop    *session.Loop
 	cleanup *member.Cleanup
@@ -34,6 +36,10 @@ func (a *audit) Sync(jobs []*Job) {
 	for _, j := range jobs {
 		reads = append(reads, zkconn.Read{Path: a.loop.Tree.Register(j.Name), Children: true})
 	}
+	a.loop.Async("prune log", func(ctx context.Context) func() {
+		deeds.Prune(ctx, a.loop.Conn, a.loop.Tree)
+		return func() {}
+	})
 	a.loop.Read(reads, func(results []zkconn.ReadResult) {
 		a.running = false
 		a.next = a.loop.NextLook()

@@ -1,8 +1,8 @@
 // Package deeds keeps the log of who did what.
 //
 // The transaction that does something notes it, as a sequential node: who writes at the same time
-// is never refused because of the log, and the log has no deed that was not done. Each writer also
-// removes the oldest entries, now and then.
+// is never refused because of the log, and the log has no deed that was not done. Writers also
+// remove the oldest entries, now and then, and so does an instance, for operators may not do it.
 package deeds
 
 import (
@@ -44,7 +44,7 @@ func Write(
 		return nil, err
 	}
 	if _, number, ok := zkrec.ParseDeedName(path.Base(stats[len(ops)].Created)); ok && number%pruneEach == 0 {
-		prune(ctx, conn, tree)
+		Prune(ctx, conn, tree)
 	}
 	return stats[:len(ops)], nil
 }
@@ -69,9 +69,9 @@ const (
 	maxPruned = 500
 )
 
-// prune removes the oldest deeds of each letter. A failed removal is left to the next one: another
+// Prune removes the oldest deeds of each letter. A failed removal is left to the next one: another
 // writer may be doing the same, and the change that was noted has been made.
-func prune(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) {
+func Prune(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) {
 	names, _, err := conn.Children(ctx, tree.Deeds())
 	if err != nil {
 		return

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/access"
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
@@ -35,6 +36,9 @@ func newEntry(loop *session.Loop, cfg Config) *Entry {
 // change them could have this instance run anything: it returns zkconn.ErrOpenACL then.
 func (e *Entry) Prepare(ctx context.Context) error {
 	conn, tree := e.loop.Conn, e.loop.Tree
+	if _, err := access.Follow(ctx, conn, tree); err != nil {
+		return err
+	}
 	for _, root := range []string{tree.Instances(), tree.Lives(), tree.AllDeparted()} {
 		if err := conn.EnsureRoot(ctx, root); err != nil {
 			return err

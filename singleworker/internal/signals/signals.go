@@ -88,6 +88,15 @@ func MultiOn(
 	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.MultiOn(ctx, path, czxid, ops...) })
 }
 
+// MultiBelow is zkconn.Conn.MultiBelow in the same way.
+func MultiBelow(
+	ctx context.Context, conn *zkconn.Conn, parent, path string, czxid int64, of []Signal, ops ...zkconn.Op,
+) ([]zkconn.Stat, error) {
+	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return conn.MultiBelow(ctx, parent, path, czxid, ops...)
+	})
+}
+
 func write(
 	ctx context.Context, conn *zkconn.Conn, of []Signal, ops []zkconn.Op, send func(ops []zkconn.Op) ([]zkconn.Stat, error),
 ) ([]zkconn.Stat, error) {

@@ -69,10 +69,13 @@ var ErrOpenACL = errors.New("anybody may change the node")
 type OpenACLError struct {
 	Path string // of the node, with the chroot
 	Who  string // who may change it: "world:anyone"
-	Want string // the ACL that it should have, as ZooKeeper's shell takes it
+	Want string // the ACL that it should have, as ZooKeeper's shell takes it; "" if the group has roles
 }
 
 func (e *OpenACLError) Error() string {
+	if e.Want == "" {
+		return fmt.Sprintf("%s may change %s, so that roles protect nothing; look at what is in it, and close it with swctl acl init", e.Who, e.Path)
+	}
 	return fmt.Sprintf("%s may change %s, so that Auth and ACL protect nothing; look at what is in it, and close it "+
 		"in ZooKeeper's shell as the application's user: setAcl -R %s %s", e.Who, e.Path, e.Path, e.Want)
 }
@@ -85,18 +88,22 @@ const changing = zk.PermWrite | zk.PermCreate | zk.PermDelete | zk.PermAdmin
 
 // opening finds an entry that lets clients without credentials change a node, beyond the
 // permissions in the connection's ACL.
-func (c *Conn) opening(full string, acl []zk.ACL) *OpenACLError {
+func (c *Conn) opening(path string, acl []zk.ACL) *OpenACLError {
 	for _, entry := range acl {
 		if entry.Scheme != "world" && entry.Scheme != "ip" {
 			continue
 		}
-		meant := slices.ContainsFunc(c.acl, func(own zk.ACL) bool {
+		meant := slices.ContainsFunc(c.aclAt(path), func(own zk.ACL) bool {
 			everyone := own.Scheme == "world"
 			same := own.Scheme == entry.Scheme && own.ID == entry.ID
 			return (same || everyone) && entry.Perms&changing&^own.Perms == 0
 		})
 		if entry.Perms&changing != 0 && !meant {
-			return &OpenACLError{Path: full, Who: entry.Scheme + ":" + entry.ID, Want: cmp.Or(c.cfg.ACL, ownACL)}
+			open := &OpenACLError{Path: c.chroot + path, Who: entry.Scheme + ":" + entry.ID}
+			if c.listAt(path) == nil {
+				open.Want = cmp.Or(c.cfg.ACL, ownACL)
+			}
+			return open
 		}
 	}
 	return nil
@@ -105,7 +112,7 @@ func (c *Conn) opening(full string, acl []zk.ACL) *OpenACLError {
 // CheckClosed returns an *OpenACLError if anybody may change one of the nodes who could not if the
 // connection had created it. Nodes that do not exist are left out.
 func (c *Conn) CheckClosed(ctx context.Context, paths ...string) error {
-	if c.opening("", zk.WorldACL(zk.PermAll)) == nil {
+	if c.opening(paths[0], zk.WorldACL(zk.PermAll)) == nil {
 		return nil // it was asked for
 	}
 	for _, path := range paths {
@@ -113,7 +120,7 @@ func (c *Conn) CheckClosed(ctx context.Context, paths ...string) error {
 		if err != nil {
 			return err
 		}
-		if open := c.opening(c.chroot+path, acl); open != nil {
+		if open := c.opening(path, acl); open != nil {
 			return open
 		}
 	}
@@ -131,7 +138,7 @@ func (c *Conn) InheritACL(ctx context.Context, path string) error {
 	if err != nil || acl == nil {
 		return err
 	}
-	if c.open = c.opening(c.chroot+path, acl); c.open != nil {
+	if c.open = c.opening(path, acl); c.open != nil {
 		return c.open
 	}
 	c.acl = acl

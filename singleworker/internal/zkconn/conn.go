@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,8 +65,10 @@ type Conn struct {
 	chroot  string
 	acl     []zk.ACL
 	open    *OpenACLError // why the connection creates no nodes, or nil; see InheritACL
-	granted atomic.Int64  // session timeout in nanoseconds
-	longest atomic.Int64  // that was asked for or granted, likewise
+	acls    atomic.Pointer[ACLs]
+	follows bool         // FollowACLs has succeeded
+	granted atomic.Int64 // session timeout in nanoseconds
+	longest atomic.Int64 // that was asked for or granted, likewise
 
 	tasks    *task.Group     // runs every call of the library
 	closing  context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
@@ -283,8 +286,8 @@ func (c *Conn) start(op string, f func()) bool {
 
 // EnsureRoot creates the chroot, if any, and path below it, each node with the connection's ACL.
 func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
-	if c.open != nil {
-		return c.open
+	if err := c.openAt(path); err != nil {
+		return err
 	}
 	full := c.chroot + path
 	for i := 1; i <= len(full); i++ {
@@ -300,7 +303,7 @@ func (c *Conn) EnsureRoot(ctx context.Context, path string) error {
 // ensure creates a node by its full path if it does not exist.
 func (c *Conn) ensure(ctx context.Context, full string) error {
 	err := c.call(ctx, "create", full, func(s *session) error {
-		_, err := s.zk.Create(full, nil, 0, c.acl)
+		_, err := s.zk.Create(full, nil, 0, c.aclAt(strings.TrimPrefix(full, c.chroot)))
 		return err
 	})
 	if errors.Is(err, ErrNodeExists) {

@@ -78,6 +78,14 @@ const (
 	opNameBulk     = "read many"
 )
 
+// Operations that need another permission than to read.
+const (
+	OpNameCreate = "create"
+	OpNameDelete = "delete"
+	OpNameSet    = "set"
+	OpNameSetACL = "setACL"
+)
+
 // opError wraps err. Only an error that is known to be an answer is one: any other error is
 // ErrUnclear.
 func opError(op, path string, err error) error {

@@ -138,12 +138,12 @@ func (c *Conn) Exists(ctx context.Context, path string) (stat Stat, ok bool, err
 // prefix and ten digits that increase with every node created below the same parent. If the reply
 // is lost, the node may exist under an unknown name: use a unique prefix, so that it can be found.
 func (c *Conn) CreateEphemeralSequential(ctx context.Context, prefix string, data []byte) (string, error) {
-	if c.open != nil {
-		return "", c.open
+	if err := c.openAt(prefix); err != nil {
+		return "", err
 	}
 	var created string
 	err := c.call(ctx, "create", prefix, func(s *session) (err error) {
-		created, err = s.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.acl)
+		created, err = s.zk.Create(c.chroot+prefix, data, zk.FlagEphemeral|zk.FlagSequence, c.aclAt(prefix))
 		return err
 	})
 	if err != nil {
@@ -162,12 +162,18 @@ type Op struct {
 }
 
 // opNames are the operations of a transaction in errors.
-var opNames = map[int32]string{opCreate: "create", opSetData: "set", opDelete: "delete", opCheck: "check"}
+var opNames = map[int32]string{opCreate: OpNameCreate, opSetData: OpNameSet, opDelete: OpNameDelete, opCheck: "check"}
 
 // Size is the approximate size of the operation in a request, in bytes.
 func (c *Conn) Size(op Op) int {
-	const overhead = 100 // headers, version, a short ACL
-	return len(c.chroot) + len(op.path) + len(op.data) + overhead
+	const overhead, entry = 100, 12 // headers, version; numbers of an ACL's entry
+	size := len(c.chroot) + len(op.path) + len(op.data) + overhead
+	if op.code == opCreate {
+		for _, g := range c.aclAt(op.path) {
+			size += len(g.Scheme) + len(g.ID) + entry
+		}
+	}
+	return size
 }
 
 // CreateOp creates a persistent node.
@@ -233,7 +239,7 @@ func (op Op) request(c *Conn) any {
 	path := c.chroot + op.path
 	switch op.code {
 	case opCreate:
-		return &zk.CreateRequest{Path: path, Data: op.data, Acl: c.acl, Flags: op.flags}
+		return &zk.CreateRequest{Path: path, Data: op.data, Acl: c.aclAt(op.path), Flags: op.flags}
 	case opSetData:
 		return &zk.SetDataRequest{Path: path, Data: op.data, Version: op.version}
 	case opDelete:
@@ -261,11 +267,18 @@ func (e *MultiError) Unwrap() error { return e.Err }
 // the node first, which the transaction deletes. It is the first of the operations that a
 // MultiError counts, and goes with the session if there was no answer.
 func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
-	proof := path + "/proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
+	return c.MultiBelow(ctx, path, path, czxid, ops...)
+}
+
+// MultiBelow is MultiOn with the ephemeral node below another one, which is below the node at path
+// and was created by the same transaction or later: who may not create nodes at path may be allowed
+// to there.
+func (c *Conn) MultiBelow(ctx context.Context, parent, path string, czxid int64, ops ...Op) ([]Stat, error) {
+	proof := parent + "/_proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
 	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create
 	// no nodes.
 	err := c.call(ctx, "create", proof, func(s *session) error {
-		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.acl)
+		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.aclAt(proof))
 		return err
 	})
 	if err != nil {
@@ -293,8 +306,8 @@ func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op)
 func (c *Conn) Multi(ctx context.Context, ops ...Op) ([]Stat, error) {
 	requests := make([]any, len(ops))
 	for i, op := range ops {
-		if op.code == opCreate && c.open != nil {
-			return nil, c.open
+		if err := c.openAt(op.path); err != nil && op.code == opCreate {
+			return nil, err
 		}
 		requests[i] = op.request(c)
 	}

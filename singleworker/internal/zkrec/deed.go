@@ -30,6 +30,7 @@ const (
 	DeedDrain    = "drain"
 	DeedDisable  = "disable"
 	DeedEnable   = "enable"
+	DeedRoles    = "acl"
 	DeedTrigger  = "trigger"  // an ask
 	DeedStop     = "stop-run" // an ask
 	DeedWithdraw = "withdraw" // an ask: a request is canceled

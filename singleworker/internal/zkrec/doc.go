@@ -25,6 +25,7 @@
 //	  _excluded/{hash}            an operator's order for one job on an instance or a host, or for a host
 //	  _gone/{incarnation}-{czxid} an instance that is gone; the czxid, in hexadecimal, is of its node
 //	  _log/c{n}, _log/a{n}        who changed what, and who asked for a run or a stop
+//	  _acl                        who has which role: the access lists of all nodes follow from it
 //	  _notify                     package notify: what was told, and up to where it has read; its parts are below, and its election
 //
 // register, alive and the decimal heartbeats are the layout of the published

@@ -95,8 +95,8 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	labelled.Labels, labelled.Address, labelled.Specs = map[string]string{"zone": "a", "disk": "<ssd>"}, "http://host:8080", zkrec.SpecSchema
 	everywhere := zkrec.Spec{Job: job.Job{Schedule: "@daily", Everywhere: true, Instances: []string{"app-1"}}}
 	ofSet, placed := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, FromFiles: zkrec.FromFiles{Set: "billing", Applied: "0011"}}, zkrec.Spec{Job: job.Job{Schedule: "@daily", Require: map[string]string{"zone": "a"}, Instances: []string{"app-1", "app-2"}}}
-	exclusion := zkrec.Exclusion{Schema: zkrec.Schema, SID: "app-2", Job: "report", By: "alice@host", Reason: "disk", At: started}
-	hostExclusion := zkrec.Exclusion{Schema: zkrec.Schema, Host: "db8"}
+	roles := zkrec.Access{Schema: zkrec.Schema, Roles: map[string][]string{"admins": {"digest:alice:HASH"}, "viewers": {"world:anyone"}}}
+	hostExclusion, exclusion := zkrec.Exclusion{Schema: zkrec.Schema, Host: "db8"}, zkrec.Exclusion{Schema: zkrec.Schema, SID: "app-2", Job: "report", By: "alice@host", Reason: "disk", At: started}
 	parseExclusion := func(x zkrec.Exclusion) func([]byte) (zkrec.Exclusion, error) {
 		return func(data []byte) (zkrec.Exclusion, error) { return zkrec.ParseExclusion(x.Name(), data) }
 	}
@@ -140,7 +140,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, all":           full,
 		"spec, sharded":       sharded,
 		"spec, everywhere":    everywhere, "spec, before": before,
-		"spec, placed": placed, "spec, of a set": ofSet, "switch": turned, "switch, untouched": zkrec.Switch{}, "instance, labelled": labelled,
+		"spec, placed": placed, "spec, of a set": ofSet, "switch": turned, "switch, untouched": zkrec.Switch{}, "instance, labelled": labelled, "roles": roles,
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
@@ -155,7 +155,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, sharded", sharded.Encode(), parseSpec),
 		read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec), read("spec, of a set", ofSet.Encode(), parseSpec),
-		read("switch", turned.Encode(), zkrec.ParseSwitch), read("switch, untouched", zkrec.Switch{}.Encode(), zkrec.ParseSwitch),
+		read("roles", roles.Encode(), zkrec.ParseAccess), read("switch", turned.Encode(), zkrec.ParseSwitch), read("switch, untouched", zkrec.Switch{}.Encode(), zkrec.ParseSwitch),
 		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
 		read("exclusion, host", hostExclusion.Encode(), parseExclusion(hostExclusion)),

@@ -30,6 +30,7 @@ const (
 	noticesNode   = job.Reserved + "notify"
 	logNode       = job.Reserved + "log"
 	goneNode      = job.Reserved + "gone"
+	accessNode    = job.Reserved + "acl"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.
