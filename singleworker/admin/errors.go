@@ -48,6 +48,11 @@ var (
 	// Config.Auth is set. A Client without Config.ACL creates no nodes then. The error says how to
 	// mend that.
 	ErrOpenACL = zkconn.ErrOpenACL
+	// ErrNoRoles means that nobody has called SetRoles for the group: its nodes belong to whom
+	// Config.Auth and Config.ACL of the instances say.
+	ErrNoRoles = errors.New("the group has no roles")
+	// ErrCutOff means that roles would cut off an instance that runs, or the caller.
+	ErrCutOff = errors.New("would be cut off")
 	// ErrUnavailable means that no ZooKeeper server answered before the context was
 	// done. The error's text says if a change may have been made nevertheless.
 	ErrUnavailable = zkconn.ErrUnavailable

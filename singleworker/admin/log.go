@@ -43,9 +43,9 @@ func Self() string {
 type LogEntry struct {
 	At time.Time `json:"at"` // on ZooKeeper's clock
 	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain",
-	// "disable" or "enable", or what was asked: "trigger", "stop-run" or "withdraw", which cancels
-	// requests. "declare" if a program's code has replaced what a job was, or created it while it ran.
-	// "unreadable" if the entry cannot be read. Newer versions have others.
+	// "disable", "enable" or "acl" (roles), or what was asked: "trigger", "stop-run" or "withdraw",
+	// which cancels requests. "declare" if a program's code has replaced what a job was, or created it
+	// while it ran. "unreadable" if the entry cannot be read. Newer versions have others.
 	Kind   string   `json:"kind"`
 	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
 	More   int      `json:"more,omitempty"` // how many jobs there are beside those

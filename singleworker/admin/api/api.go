@@ -195,3 +195,11 @@ type ErrorBody struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 }
+
+// RolesOf tells who has which role in a group, and the permissions of each.
+func RolesOf(roles admin.Roles, table []admin.RoleRow) Document {
+	return New("Roles", struct {
+		Roles map[string][]string `json:"roles"` // identities by role, with the beginnings of hashes
+		Table []admin.RoleRow     `json:"table"`
+	}{roles, table})
+}

@@ -134,6 +134,8 @@ type fakeClient struct {
 	jobs       map[string]admin.JobStatus
 	entries    map[string][]history.Entry
 	log        []admin.LogEntry
+	roles      admin.Roles
+	check      admin.RolesCheck
 	explained  map[string]admin.Explanation // what Why returns, but for the job
 	instances  []admin.Instance
 	servers    []admin.Server             // of Examine

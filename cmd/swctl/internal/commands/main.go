@@ -50,7 +50,7 @@ func (a *app) commands() []*cmdline.Command {
 		a.submitCommand(), a.applyCommand(), a.diffCommand(), a.validateCommand(), a.exportCommand(), a.importCommand(), a.setCommand(), a.cancelCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
-		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(),
+		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(), a.showACLCommand(), a.initACLCommand(), a.checkACLCommand(),
 		a.guardCommand(), a.devCommand(), a.completionCommand(), a.configCommand(), a.versionCommand(),
 	}
 }

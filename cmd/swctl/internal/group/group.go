@@ -64,6 +64,10 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error)
 	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
 
+	Roles(ctx context.Context) (admin.Roles, error)
+	SetRoles(ctx context.Context, roles admin.Roles) (admin.RolesSet, error)
+	CheckRoles(ctx context.Context) (admin.RolesCheck, error)
+
 	Close()
 }
 
@@ -150,7 +154,11 @@ func Explain(set cmdline.Settings, err error) error {
 	case errors.Is(err, admin.ErrTooLong):
 		return cmdline.WithHint(err, "ZooKeeper's own shell (deleteall) to remove what the application did not create there")
 	case errors.Is(err, admin.ErrDenied):
-		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application")
+		return cmdline.WithHint(err, "--auth-file FILE with the user:password of the application%s", orRole(set, err))
+	case errors.Is(err, admin.ErrCutOff):
+		return cmdline.WithHint(err, "--auth-file with the application's credentials, or an admin's; swctl help acl init")
+	case errors.Is(err, admin.ErrNoRoles):
+		return cmdline.WithHint(err, "swctl acl init; until then nodes belong to whom the application's Config.Auth and Config.ACL say")
 	case errors.Is(err, admin.ErrOpenACL):
 		return cmdline.WithHint(err, "the command above first; or no --auth-file, if the group is meant to be open")
 	case errors.Is(err, admin.ErrInstancesLive):
@@ -169,6 +177,14 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
 	}
 	return Refused(err)
+}
+
+// orRole names the role that allows a call that was refused, if the error tells.
+func orRole(set cmdline.Settings, err error) string {
+	if role := admin.NeededRole(set.ServerType, err); role != "" {
+		return fmt.Sprintf("; in a group with roles (swctl acl show), of one of its %s", role)
+	}
+	return ""
 }
 
 // unavailable says what to look at when no server answers.
@@ -197,6 +213,9 @@ func Refused(err error) error {
 	refused := new(invalid.FieldError)
 	if !errors.As(err, &refused) || refused.Of == "job" {
 		return fields.Refused(err)
+	}
+	if refused.Field == "Roles" { // of which there are several flags
+		return cmdline.Usage("--%s: %w", refused.Value, refused.Err)
 	}
 	flag, ok := flags[refused.Field]
 	if !ok {
