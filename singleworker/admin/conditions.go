@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -45,6 +46,12 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if !s.Overdue.IsZero() {
 		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone()))
 	}
+	for _, slot := range append([]JobStatus{*s}, s.Slots...) {
+		if slot.Owner != nil && slot.Owner.WrongClock {
+			add(reason.OwnerClock, time.Time{}, "the clock of its owner "+slot.Owner.InstanceID+" is wrong")
+			break
+		}
+	}
 	if s.Watermark.Sub(now) > reason.ClocksDiffer {
 		add(reason.Ahead, time.Time{}, "nothing runs before "+plain.Moment(s.Watermark, now, s.Job.Zone())+": a clock was wrong, see swctl why "+plain.Quoted(s.Name))
 	}
@@ -72,6 +79,21 @@ func (s *JobStatus) Condition(code reason.Code) (c reason.Condition, holds bool)
 	}
 	return c, false
 }
+
+// Health is how the job stands, in a word: the State of the first of its Conditions, "ok" if it has
+// none. It is the "state" in JSON. Without Conditions, of a job that has no owner, it is the State.
+func (s JobStatus) Health() string {
+	switch {
+	case len(s.Conditions) > 0:
+		return cmp.Or(s.Conditions[0].State, string(s.State)) // a newer version has other codes
+	case s.State == StateOwned:
+		return HealthOK
+	}
+	return string(s.State)
+}
+
+// HealthOK is the Health of a job that has an owner and runs as it should.
+const HealthOK = "ok"
 
 // standing is why the job has no owner, or the first of its shards that has none.
 func (s *JobStatus) standing() reason.Reason {

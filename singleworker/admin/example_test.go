@@ -48,12 +48,12 @@ func Example() {
 	jobs, err := client.List(ctx)
 	check(err)
 	for _, status := range jobs {
-		fmt.Println(status.Name, status.Job.Schedule, status.State, status.NextRun.Format("15:04"))
+		fmt.Println(status.Name, status.Job.Schedule, status.Health())
 	}
 	// Output:
 	// created
 	// true
-	// daily-stats 0 0 3 * * ? unowned 03:00
+	// daily-stats 0 0 3 * * ? nobody
 }
 
 // A job is run now, beside its schedule, by the instance that owns it.

@@ -30,8 +30,9 @@ func (s JobStatus) MarshalJSON() ([]byte, error) {
 	}
 	return encode(struct {
 		plain
+		Health     string      `json:"state"`                 // the Health of the job: how it stands
 		ReasonCode reason.Code `json:"reason_code,omitempty"` // Reason's
-	}{plain(s), s.Reason.Code})
+	}{plain(s), s.Health(), s.Reason.Code})
 }
 
 // MarshalJSON has [] where no entry is about the tick.

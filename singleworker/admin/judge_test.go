@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -132,13 +133,24 @@ func TestStateAndReason(t *testing.T) {
 func TestStatusSaysWhatTheRecordSays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // midnight, 2000-01-01, UTC
-		got := group{}.judge([]byte(`{"schema":1,"schedule":"0 0 3 * * ?","time_zone":"Asia/Shanghai","args":{"a":"1"}}`))
+		spec := []byte(`{"schema":1,"schedule":"0 0 3 * * ?","time_zone":"Asia/Shanghai","args":{"a":"1"}}`)
+		got := group{registered: []string{"a"}, live: []string{"a"}}.judge(spec)
 		if got.Name != "daily" || got.Job.Schedule != "0 0 3 * * ?" || got.Job.TimeZone != "Asia/Shanghai" ||
 			got.Job.Handler != "daily" || got.Job.Args["a"] != "1" || got.Declared {
 			t.Errorf("status %+v", got)
 		}
 		if want := time.Date(2000, 1, 1, 19, 0, 0, 0, time.UTC); !got.NextRun.Equal(want) { // 03:00 in Shanghai
 			t.Errorf("next run at %v, want %v", got.NextRun, want)
+		}
+		for _, nobody := range []group{{}, {registered: []string{"a"}}, {registered: []string{"a"}, live: []string{"a"}, most: 2}} {
+			if got := nobody.judge(spec); !got.NextRun.IsZero() {
+				t.Errorf("nobody will run it: %s, next run %v", got.Reason, got.NextRun)
+			}
+		}
+		wrong := group{owner: "a", live: []string{"a"}, states: map[string]string{"a": InstanceWrongClock}}.judge(spec)
+		wrong.SetConditions(time.Now())
+		if _, holds := wrong.Condition(reason.OwnerClock); !holds || wrong.NextRun.IsZero() {
+			t.Errorf("the clock of its owner is wrong: %+v, next run %v", wrong.Conditions, wrong.NextRun)
 		}
 		if over := (group{}).judge([]byte("@at 1999-01-01T00:00:00Z")); !over.NextRun.IsZero() || over.State != StateUnowned {
 			t.Errorf("a job that is over: %s, next run %v; want unowned, none", over.State, over.NextRun)

@@ -16,6 +16,7 @@ func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
 		time.Sleep(30 * time.Minute)
 		paused := time.Now()
 
@@ -124,6 +125,7 @@ func TestPauseEnds(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		w.instance("app-1", "job")
 		if _, err := w.c.Pause(w.Context(), "job", PauseOptions{Until: noon.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}

@@ -120,8 +120,12 @@ func (r reading) summary(live map[string]Instance, at moment) JobStatus {
 		s = r.job.status(r.of, live, at)
 	}
 	s.Name, s.Shard, s.Slots, s.Complete = r.name, nil, statuses, zkrec.Time(r.complete.Tick)
+	s.NextRun = time.Time{}
 	s.Owner, s.LastRun, s.HeldRun, s.Failing, s.Alarm, s.Hung, s.Overdue, s.Overrun = nil, nil, nil, nil, nil, nil, time.Time{}, time.Time{}
 	for i := range statuses {
+		if next := statuses[i].NextRun; !next.IsZero() && (s.NextRun.IsZero() || next.Before(s.NextRun)) {
+			s.NextRun = next
+		}
 		if late := statuses[i].Overdue; !late.IsZero() && (s.Overdue.IsZero() || late.Before(s.Overdue)) {
 			s.Overdue = late
 		}

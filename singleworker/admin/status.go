@@ -22,9 +22,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		Declared: of.declared, DeclaredBy: of.spec.DeclaredBy, DeclaredAt: zkrec.Time(of.spec.DeclaredAt), declaredLate: of.spec.DeclaredLate,
 		ID: r.stat.Czxid, Set: of.spec.Set, Edited: of.spec.Edited(), Watermark: zkrec.Time(r.tick.Watermark),
 	}
-	if r.owner.SID != "" {
-		s.Owner = &Owner{InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: zkrec.UTC(r.ownerStat.Mtime)}
-	}
+	s.Owner = r.onRecord(live)
 	if r.alarm != nil {
 		s.Alarm = &Alarm{Tick: zkrec.Time(r.alarm.Tick), InstanceID: r.alarm.SID, At: zkrec.UTC(r.alarm.At)}
 	}
@@ -74,6 +72,17 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.State, s.DoneAt, s.Reason = StateDone, zkrec.Time(done.At), reason.Reason{Code: reason.Done}
 	}
 	return s
+}
+
+// onRecord is the owner on record, or nil.
+func (r records) onRecord(live map[string]Instance) *Owner {
+	if r.owner.SID == "" {
+		return nil
+	}
+	return &Owner{
+		InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: zkrec.UTC(r.ownerStat.Mtime),
+		WrongClock: live[r.owner.SID].State == InstanceWrongClock,
+	}
 }
 
 // ownerLives reports whether the instance named by the owner record is live, in
@@ -161,8 +170,8 @@ func pauseOf(p zkrec.Pause) *Pause {
 	return pause
 }
 
-// judge sets the state of the job, and its reason. err is why its record cannot
-// be used.
+// judge sets the state of the job, its reason, and whether it has a next run. err is why its record
+// cannot be used.
 func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[string]Instance) {
 	switch {
 	case errors.As(err, new(*zkrec.SchemaError)):
@@ -175,6 +184,9 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[str
 		s.State = StateOwned
 	default:
 		s.Reason = s.unowned(offer, live)
+	}
+	if m, _ := reason.Means(s.Reason.Code); m.Idle {
+		s.NextRun = time.Time{}
 	}
 }
 

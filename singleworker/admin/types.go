@@ -74,12 +74,12 @@ type JobStatus struct {
 	// publish. Only Get tells.
 	Undeclared   bool  `json:"undeclared,omitempty"`
 	declaredLate bool  // by a running Manager, which does not publish that
-	State        State `json:"state"`
+	State        State `json:"ownership"`
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`
 	// Conditions are what is wrong with the job, or the shard, or worth knowing of it, when it was
-	// read. The first says how it stands. Nil if it is owned and runs as it should.
+	// read. The first says how it stands, see Health. Nil if it is owned and runs as it should.
 	Conditions []reason.Condition `json:"conditions,omitempty"`
 	// Owner is the owner on record, or nil. An owner that has died stays on record
 	// until it is replaced; State is StateUnowned then.
@@ -88,7 +88,8 @@ type JobStatus struct {
 	// including dead ones until they are cleaned up.
 	Registered []string `json:"registered"`
 	// NextRun is the next tick of the schedule that is neither paused nor accounted for; zero if
-	// there is no further tick.
+	// there is no further tick, or nobody runs it as things are: the job is invalid, or each instance
+	// that lives lacks its handler, may not run it, or is full.
 	NextRun time.Time `json:"next_run_at,omitzero"`
 	// DoneAt is since when the job is done, by ZooKeeper's clock; zero if its State is not StateDone.
 	DoneAt time.Time `json:"done_at,omitzero"`
@@ -157,6 +158,9 @@ type Owner struct {
 	Token int64 `json:"token"`
 	// Since is when the job was adopted, by ZooKeeper's clock.
 	Since time.Time `json:"since,omitzero"`
+	// WrongClock means that the instance lives, and its clock differs too much from ZooKeeper's to
+	// take jobs: it keeps this one until its run has ended.
+	WrongClock bool `json:"wrong_clock,omitempty"`
 }
 
 // Outcome is what a change did.
@@ -212,5 +216,5 @@ type Change struct {
 	// OutcomeReplaced and its record could be read.
 	Before  *job.Job  `json:"before,omitempty"`
 	Version int32     `json:"version"`              // of the job's record: see JobStatus.Version
-	NextRun time.Time `json:"next_run_at,omitzero"` // as JobStatus.NextRun
+	NextRun time.Time `json:"next_run_at,omitzero"` // as JobStatus.NextRun, if somebody runs it
 }

@@ -121,7 +121,7 @@ func (f field) read(into reflect.Value, data json.RawMessage) error {
 		*d = -1
 		return nil
 	}
-	parsed, err := time.ParseDuration(text)
+	parsed, err := ParseDuration(text)
 	if err != nil {
 		return errors.New(`want a duration such as "1m30s"`)
 	}

@@ -148,7 +148,7 @@ func (a *actions) stopRun(ctx context.Context, o order) (api.Document, error) {
 func (a *actions) pause(ctx context.Context, o order) (api.Document, error) {
 	opts := admin.PauseOptions{By: o.by, Reason: o.reason}
 	if text := o.form.Get("for"); text != "" {
-		length, err := time.ParseDuration(text)
+		length, err := job.ParseDuration(text)
 		if err != nil || length <= 0 {
 			return api.Document{}, &invalid.FieldError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
 		}

@@ -82,7 +82,7 @@ func filterOf(r *http.Request) filter {
 
 // matches looks for the text in names, handlers, owners and labels.
 func (f filter) matches(job admin.JobStatus) bool {
-	if _, fails := job.Condition(reason.Failing); f.State != "" && words.State(job) != f.State && !(f.State == "failing" && fails) {
+	if _, fails := job.Condition(reason.Failing); f.State != "" && job.Health() != f.State && !(f.State == "failing" && fails) {
 		return false
 	}
 	if f.Text == "" {
@@ -104,7 +104,7 @@ var columns = []struct {
 }{
 	{"Job", "job", func(a, b admin.JobStatus, _ time.Time) int { return strings.Compare(a.Name, b.Name) }},
 	{"State", "state", func(a, b admin.JobStatus, _ time.Time) int {
-		return cmp.Or(cmp.Compare(urgency(b), urgency(a)), strings.Compare(words.State(a), words.State(b)))
+		return cmp.Or(cmp.Compare(urgency(b), urgency(a)), strings.Compare(a.Health(), b.Health()))
 	}},
 	{"Owner", "owner", func(a, b admin.JobStatus, _ time.Time) int { return strings.Compare(words.Owner(a), words.Owner(b)) }},
 	{"Last run", "last", func(a, b admin.JobStatus, _ time.Time) int { return lastTick(b).Compare(lastTick(a)) }},
@@ -236,7 +236,7 @@ func selected(r *http.Request, s *snapshot, now time.Time) ([]admin.JobStatus, s
 	states := map[string]bool{"failing": true}
 	var jobs []admin.JobStatus
 	for _, job := range s.jobs {
-		if states[words.State(job)] = true; f.matches(job) {
+		if states[job.Health()] = true; f.matches(job) {
 			jobs = append(jobs, job)
 		}
 	}

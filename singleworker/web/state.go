@@ -32,7 +32,7 @@ func health(found []reason.Condition) string {
 	return bad
 }
 
-func jobState(job admin.JobStatus) state { return state{words.State(job), health(job.Conditions)} }
+func jobState(job admin.JobStatus) state { return state{words.Health(job), health(job.Conditions)} }
 
 func instanceState(i admin.Instance, found []reason.Condition) state {
 	s := state{i.State, health(found)}

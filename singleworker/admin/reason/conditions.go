@@ -53,8 +53,8 @@ func (s *Severity) UnmarshalText(text []byte) error {
 // Meaning is what is to be said of a Code, of whatever job, or instance.
 type Meaning struct {
 	Code     Code     `json:"code"`
-	State    string   `json:"-"` // the STATE of the job; "" leaves that to the conditions that follow, or is of an instance
-	Word     string   `json:"-"` // how a list of problems names it
+	State    string   `json:"-"` // the STATE of the job for programs; "" is of an instance
+	Word     string   `json:"-"` // the same for people, as lists name it
 	Title    string   `json:"-"` // of its line in a description
 	Severity Severity `json:"severity"`
 	Sentence string   `json:"sentence"` // what it means, without a period
@@ -66,6 +66,8 @@ type Meaning struct {
 	Notify job.NotifyKind `json:"-"`
 	// Alert is the rule of sample/monitoring that fires for it; "" if none does.
 	Alert string `json:"-"`
+	// Idle means that nobody will run the job as long as it has the condition: it has no next run.
+	Idle bool `json:"-"`
 }
 
 // Condition is what is wrong with a job or an instance, or worth knowing of it. Its Remedy names
@@ -102,16 +104,16 @@ var table = []Meaning{
 	invalid(Denied, "one of its records may not be read with these credentials", "swctl show NAME --auth-file FILE"),
 	invalid(BadName, "somebody created its node manually, with a name that no job can have", "swctl list"),
 	invalid(BadSpec, "its spec can never run", "swctl submit NAME SCHEDULE --replace"),
-	unowned(NoHandler, nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
-	unowned(HandlerGone, nobody, "the instances that had its handler are gone", "swctl instances"),
-	unowned(AllClosed, nobody, "the instances with its handler take no jobs", "swctl instances enable ID"),
-	unowned(Nowhere, nobody, "each instance with its handler lacks a label that the job requires, is not one of its instances, or is disabled for it", "swctl set NAME --drop-require KEY"),
-	unowned(Unlisted, nobody, "each instance with its handler is not one of its instances, or is disabled for it", "swctl set NAME --instance ID"),
-	unowned(AllFull, "full", "each instance with its handler owns as many slots as its MaxSlots allows", "swctl instances"),
-	unowned(OwnerGone, "unowned", "a takeover is in progress", "swctl why NAME"),
-	unowned(Offered, "unowned", "it is being handed over", "swctl why NAME"),
-	unowned(Waiting, "unowned", "it is free, and the instances named are expected to take it", "swctl why NAME"),
-	{Code: Absent, State: "unowned", Word: "absent", Title: "Reason", Sentence: "an instance has left it of a job that runs on every instance", Remedy: "swctl instances"},
+	unowned(NoHandler, "nobody", nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
+	unowned(HandlerGone, "nobody", nobody, "the instances that had its handler are gone", "swctl instances"),
+	unowned(AllClosed, "nobody", nobody, "the instances with its handler take no jobs", "swctl instances enable ID"),
+	unowned(Nowhere, "nobody", nobody, "each instance with its handler lacks a label that the job requires, is not one of its instances, or is disabled for it", "swctl set NAME --drop-require KEY"),
+	unowned(Unlisted, "nobody", nobody, "each instance with its handler is not one of its instances, or is disabled for it", "swctl set NAME --instance ID"),
+	unowned(AllFull, "full", "full", "each instance with its handler owns as many slots as its MaxSlots allows", "swctl instances"),
+	unowned(OwnerGone, ownerless, ownerless, "a takeover is in progress", "swctl why NAME"),
+	unowned(Offered, ownerless, ownerless, "it is being handed over", "swctl why NAME"),
+	unowned(Waiting, ownerless, ownerless, "it is free, and the instances named are expected to take it", "swctl why NAME"),
+	{Code: Absent, State: "absent", Word: "absent", Title: "Reason", Sentence: "an instance has left it of a job that runs on every instance", Remedy: "swctl instances", Idle: true},
 	{Code: Canceling, State: "canceled", Word: "canceled", Title: "Reason", Sentence: "it is being deleted in several steps", Remedy: "swctl cancel NAME"},
 	{Code: Done, State: "done", Word: "done", Title: "Done", Sentence: "its only tick has run, or was skipped", Remedy: "swctl trigger NAME"},
 	{Code: LongPaused, State: "paused", Word: "long paused", Title: "Paused", Severity: Notice, Sentence: "somebody paused it more than a day ago", Remedy: "swctl resume NAME"},
@@ -120,10 +122,11 @@ var table = []Meaning{
 		Code: Late, State: "late", Word: "late", Title: "Late", Severity: Warning, Notify: job.NotifyLate, Alert: "SingleworkerJobOverdue",
 		Sentence: "a tick is overdue by more than --alarm-after, and nobody ran or recorded it", Remedy: "swctl why NAME",
 	},
-	{Code: Ahead, Word: "late", Title: "Ahead", Severity: Warning, Sentence: "a clock that was wrong claimed ticks up to a time that is yet to come", Remedy: "swctl why NAME", Alert: "SingleworkerJobAhead"},
+	{Code: OwnerClock, State: "wrong_clock", Word: "wrong clock", Title: "Clock", Severity: Warning, Sentence: "the clock of its owner differs from ZooKeeper's, so its ticks come too early or too late", Remedy: "swctl instances", Alert: "SingleworkerWrongClock"},
+	{Code: Ahead, State: "wrong_clock", Word: "wrong clock", Title: "Ahead", Severity: Warning, Sentence: "a clock that was wrong claimed ticks up to a time that is yet to come", Remedy: "swctl why NAME", Alert: "SingleworkerJobAhead"},
 	{Code: Hung, State: "hung", Word: "hung", Title: "Hung", Severity: Warning, Notify: job.NotifyHung, Sentence: "a run takes so long that it seems to hang", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobHung"},
-	{Code: Failing, Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed", Alert: "SingleworkerJobFailing"},
-	{Code: Overrun, Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
+	{Code: Failing, State: "failing", Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed", Alert: "SingleworkerJobFailing"},
+	{Code: Overrun, State: "overrun", Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
 }
 
@@ -138,15 +141,19 @@ var instances = []Meaning{
 	{Code: JobsClosed, Word: "disabled for jobs", Title: "Order", Sentence: "it was told not to take some jobs", Remedy: "swctl instances enable ID --job NAME"},
 }
 
-// nobody is the word for jobs whose handler no instance has that may run them.
-const nobody = "nobody may run it"
+// nobody is the word for jobs whose handler no instance has that may run them, and ownerless the
+// state of those that somebody is about to take.
+const (
+	nobody    = "nobody may run it"
+	ownerless = "unowned"
+)
 
 func invalid(code Code, sentence, remedy string) Meaning {
-	return Meaning{Code: code, State: "invalid", Word: "invalid", Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Notify: job.NotifyLate, Alert: "SingleworkerJobInvalid"}
+	return Meaning{Code: code, State: "invalid", Word: "invalid", Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Notify: job.NotifyLate, Alert: "SingleworkerJobInvalid", Idle: true}
 }
 
-func unowned(code Code, word, sentence, remedy string) Meaning {
-	return Meaning{Code: code, State: "unowned", Word: word, Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Alert: "SingleworkerJobUnowned"}
+func unowned(code Code, state, word, sentence, remedy string) Meaning {
+	return Meaning{Code: code, State: state, Word: word, Title: "Reason", Severity: Broken, Sentence: sentence, Remedy: remedy, Alert: "SingleworkerJobUnowned", Idle: state != ownerless}
 }
 
 // Meanings lists what can be wrong with a job, in the order in which it has its conditions.

@@ -42,6 +42,7 @@ const (
 	LongPaused Code = "long_paused" // Paused for more than a day
 	Paused     Code = "paused"
 	Late       Code = "late"
+	OwnerClock Code = "owner_clock"
 	Ahead      Code = "ahead"
 	Hung       Code = "hung"
 	Failing    Code = "failing"
@@ -142,7 +143,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Late, Ahead, Hung, Failing, Overrun, Resizing: // a job that has an owner may have them
+	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, Resizing: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

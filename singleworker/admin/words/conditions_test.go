@@ -47,6 +47,7 @@ func statuses() map[reason.Code]admin.JobStatus {
 	of(reason.LongPaused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon.Add(-25 * time.Hour)} })
 	of(reason.Paused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon} })
 	of(reason.Late, admin.StateOwned, func(job *admin.JobStatus) { job.Overdue = noon.Add(-time.Hour) })
+	of(reason.OwnerClock, admin.StateOwned, func(job *admin.JobStatus) { job.Owner = &admin.Owner{InstanceID: "app-1", WrongClock: true} })
 	of(reason.Ahead, admin.StateOwned, func(job *admin.JobStatus) { job.Watermark = noon.Add(time.Hour) })
 	of(reason.Hung, admin.StateOwned, func(job *admin.JobStatus) { job.Hung = &admin.Hung{Since: noon.Add(-time.Hour)} })
 	of(reason.Failing, admin.StateOwned, func(job *admin.JobStatus) { job.Failing = &admin.Failing{Runs: 7, Since: noon.Add(-time.Hour)} })
@@ -74,20 +75,19 @@ func TestEveryCondition(t *testing.T) {
 			!strings.HasPrefix(c.Remedy, "swctl ") || strings.Contains(c.Remedy, " NAME") || Line(job.Conditions) != c.Detail {
 			t.Errorf("%s: %+v", m.Code, c)
 		}
-		want := m.State
-		if want == "" {
-			want = "owned"
+		if got := job.Health(); got != m.State || !slices.Contains(States(), got) {
+			t.Errorf("%s: state %s, want %s", m.Code, got, m.State)
 		}
-		if got := State(job); got != want || !slices.Contains(States(), got) {
-			t.Errorf("%s: STATE %s, want %s", m.Code, got, want)
-		}
-		if owned := job.State == admin.StateOwned; owned && m.Severity == reason.Broken || !owned && m.State != string(job.State) {
+		if owned := job.State == admin.StateOwned; owned && (m.Severity == reason.Broken || m.Idle) || m.State == "" || strings.Contains(m.State, " ") {
 			t.Errorf("%s: severity %d, state %s", m.Code, m.Severity, m.State)
+		}
+		if shown := Health(job); shown != m.Word && (m.Code != reason.Failing || shown != "failing x7") {
+			t.Errorf("%s: shown as %s, want %s", m.Code, shown, m.Word)
 		}
 	}
 	well := admin.JobStatus{State: admin.StateOwned}
 	well.SetConditions(noon)
-	if len(reason.Meanings()) != len(all) || well.Conditions != nil || State(well) != "owned" {
+	if len(reason.Meanings()) != len(all) || well.Conditions != nil || well.Health() != admin.HealthOK || Health(well) != admin.HealthOK {
 		t.Errorf("%d codes, %d statuses; a job that is well: %+v", len(reason.Meanings()), len(all), well.Conditions)
 	}
 }
@@ -137,18 +137,18 @@ func TestOrderOfConditions(t *testing.T) {
 		Overrun: noon.Add(-time.Minute), Resizing: &admin.Resizing{From: 1, To: 2}, Failing: &admin.Failing{Runs: 1},
 	}
 	want := []reason.Code{reason.AllClosed, reason.Paused, reason.Late, reason.Ahead, reason.Hung, reason.Failing, reason.Overrun, reason.Resizing}
-	for _, state := range []string{"unowned", "paused", "late", "hung", "resizing"} {
+	for _, state := range []string{"nobody", "paused", "late", "wrong_clock", "hung", "failing", "overrun", "resizing"} {
 		var codes []reason.Code
 		job.SetConditions(noon)
 		found := job.Conditions
 		for _, c := range found {
 			codes = append(codes, c.Code)
 		}
-		if !slices.Equal(codes, want) || State(job) != state {
-			t.Errorf("%s, %v; want %s, %v", State(job), codes, state, want)
+		if !slices.Equal(codes, want) || job.Health() != state {
+			t.Errorf("%s, %v; want %s, %v", job.Health(), codes, state, want)
 		}
 		switch state {
-		case "unowned":
+		case "nobody":
 			if got := found[0].Remedy; got != "swctl instances enable 'app 1'" {
 				t.Error(got)
 			}
@@ -156,9 +156,15 @@ func TestOrderOfConditions(t *testing.T) {
 		case "paused":
 			job.Paused, want = nil, want[1:]
 		case "late":
-			job.Overdue, job.Watermark, want = time.Time{}, time.Time{}, want[2:]
+			job.Overdue, want = time.Time{}, want[1:]
+		case "wrong_clock":
+			job.Watermark, want = time.Time{}, want[1:]
 		case "hung":
-			job.Hung, job.Failing, job.Overrun, want = nil, nil, time.Time{}, want[3:]
+			job.Hung, want = nil, want[1:]
+		case "failing":
+			job.Failing, want = nil, want[1:]
+		case "overrun":
+			job.Overrun, want = time.Time{}, want[1:]
 		}
 	}
 }
@@ -185,7 +191,7 @@ func TestConditionsInJSON(t *testing.T) {
 		if len(fields.Conditions) != 1 || !maps.Equal(fields.Conditions[0], want) {
 			t.Errorf("%v\nwant %v", fields.Conditions, want)
 		}
-		if !slices.Equal(decoded.Conditions, job.Conditions) || State(decoded) != State(job) || Line(decoded.Conditions) != Line(job.Conditions) {
+		if !slices.Equal(decoded.Conditions, job.Conditions) || decoded.Health() != job.Health() || Line(decoded.Conditions) != Line(job.Conditions) {
 			t.Errorf("%s: %+v\nwant %+v", code, decoded.Conditions, job.Conditions)
 		}
 	}
@@ -208,15 +214,11 @@ func TestSymptomsOfJobs(t *testing.T) {
 	}
 	section, _, _ = strings.Cut(section, "\n### ")
 	for _, m := range reason.Meanings() {
-		state := m.State
-		if state == "" {
-			state = string(admin.StateOwned)
-		}
 		if !slices.ContainsFunc(strings.Split(section, "\n"), func(row string) bool {
 			cells := strings.Split(row, " | ")
-			return len(cells) == 3 && strings.HasPrefix(cells[0], "| `"+state+"`") && strings.Contains(cells[2], "`"+m.Remedy+"`")
+			return len(cells) == 3 && strings.Contains(cells[0], "`"+m.Word+"`") && strings.Contains(cells[2], "`"+m.Remedy+"`")
 		}) {
-			t.Errorf("no row for %s, with STATE %s and %q", m.Code, state, m.Remedy)
+			t.Errorf("no row for %s, with STATE %s and %q", m.Code, m.Word, m.Remedy)
 		}
 	}
 }

@@ -98,21 +98,34 @@ func Owners(shards []admin.JobStatus) string {
 	return strings.Join(parts, " ")
 }
 
-// State is the state of a job, or the word of the first of its conditions that has one.
-func State(job admin.JobStatus) string {
-	for i := range job.Conditions {
-		if state := job.Conditions[i].State; state != "" {
-			return state
+// Health is the Health of a job for people: "failing x12", or "failing x20+" if the history does
+// not reach back to where that began.
+func Health(job admin.JobStatus) string {
+	if len(job.Conditions) == 0 {
+		return job.Health()
+	}
+	first := job.Conditions[0]
+	worst := &admin.Failing{}
+	for _, slot := range append([]admin.JobStatus{job}, job.Slots...) {
+		if slot.Failing != nil && slot.Failing.Runs > worst.Runs {
+			worst = slot.Failing
 		}
 	}
-	return string(job.State)
+	if first.Code != reason.Failing || worst.Runs < 2 {
+		return first.Word
+	}
+	text := fmt.Sprintf("%s x%d", first.Word, worst.Runs)
+	if worst.More {
+		text += "+"
+	}
+	return text
 }
 
-// States lists all that State says.
+// States lists all that admin.JobStatus.Health says.
 func States() []string {
-	all := []string{string(admin.StateOwned)}
+	all := []string{admin.HealthOK}
 	for _, m := range reason.Meanings() {
-		if m.State != "" && !slices.Contains(all, m.State) {
+		if !slices.Contains(all, m.State) {
 			all = append(all, m.State)
 		}
 	}
@@ -153,15 +166,21 @@ func LastRun(run *history.Run, now time.Time) string {
 	return strings.TrimSpace(string(run.State) + " " + plain.Relative(run.Tick, now))
 }
 
-// LastOf counts the results of the last tick that a shard has run: "1 failed, 3 ok, 8h ago".
-func LastOf(shards []admin.JobStatus, now time.Time) string {
-	var last time.Time
-	states := map[history.State]int{}
-	for _, shard := range shards {
-		if run := shard.LastRun; run != nil && run.Tick.After(last) {
-			last = run.Tick
+// LastTick is the tick of the latest run of some jobs, or shards; zero if none ever ran.
+func LastTick(of ...admin.JobStatus) (last time.Time) {
+	for i := range of {
+		for _, slot := range Slots(of[i]) {
+			if run := slot.LastRun; run != nil && run.Tick.After(last) {
+				last = run.Tick
+			}
 		}
 	}
+	return last
+}
+
+// LastOf counts the results of the last tick that a shard has run: "1 failed, 3 ok, 8h ago".
+func LastOf(shards []admin.JobStatus, now time.Time) string {
+	last, states := LastTick(shards...), map[history.State]int{}
 	for _, shard := range shards {
 		if run := shard.LastRun; run != nil && (run.Tick.Equal(last) || run.Tick.IsZero()) {
 			states[run.State]++

@@ -48,7 +48,7 @@ func TestHungRun(t *testing.T) {
 	} {
 		job.Hung.UsualMillis, job.Overrun = row.usual, row.overrun
 		job.SetConditions(now)
-		if state, cause := State(job), Line(job.Conditions); state != "hung" || cause != row.want {
+		if state, cause := Health(job), Line(job.Conditions); state != "hung" || cause != row.want {
 			t.Errorf("%s, %s; want hung, %s", state, cause, row.want)
 		}
 	}

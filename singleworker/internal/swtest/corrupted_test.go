@@ -366,7 +366,7 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("list", list, err)
 	good := false
 	for _, s := range list {
-		_, _, _, _ = words.State(s), words.Line(s.Conditions), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
+		_, _, _, _ = words.Health(s), words.Line(s.Conditions), words.LastRun(s.LastRun, time.Now()), words.Owner(s)
 		if s.Name == "good" {
 			good = s.State == admin.StateOwned && s.LastRun != nil && s.Overdue.IsZero()
 		}

@@ -124,9 +124,9 @@ func TestCollector(t *testing.T) {
 		const minute = time.Minute
 		want := map[string]string{
 			"up": "1", "reads_total": "1", "read_errors_total": "0", "jobs_omitted": "0", "read_timestamp_seconds": at(4*minute + 30*time.Second),
-			"jobs owned": "3", "jobs unowned": "1", "jobs paused": "1",
+			"jobs ok": "2", "jobs failing": "1", "jobs nobody": "1", "jobs paused": "1",
 			"instances active": "2", "instances drained": "0",
-			"job_state good owned": "1", "job_state good unowned": "", "job_state nobody unowned": "1", "job_state paused paused": "1",
+			"job_state good ok": "1", "job_state good unowned": "", "job_state bad failing": "1", "job_state nobody nobody": "1", "job_state paused paused": "1",
 			"job_slots shards": "3", "job_slots good": "1",
 			"job_overdue_seconds good": "0", "job_overdue_seconds nobody": "210",
 			"job_consecutive_failures good": "0", "job_consecutive_failures bad": "3",
@@ -282,7 +282,7 @@ func TestGroupCannotBeRead(t *testing.T) {
 		w := newWorld(t, group.Options{})
 		w.Server().Stop()
 		begun := time.Now()
-		w.want(map[string]string{"up": "0", "reads_total": "1", "read_errors_total": "1", "jobs owned": "", "read_timestamp_seconds": ""})
+		w.want(map[string]string{"up": "0", "reads_total": "1", "read_errors_total": "1", "jobs ok": "", "read_timestamp_seconds": ""})
 		if took := time.Since(begun); took > group.DefaultTimeout {
 			t.Errorf("a scrape takes %v", took)
 		}
@@ -293,15 +293,15 @@ func TestGroupCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.begin()
-		w.want(map[string]string{"up": "1", "jobs owned": "3"})
+		w.want(map[string]string{"up": "1", "jobs ok": "2"})
 		w.Server().Stop()
 		time.Sleep(time.Minute)
-		w.want(map[string]string{"up": "0", "jobs owned": "", "job_state good owned": "", "instances active": "", "read_errors_total": "2"})
+		w.want(map[string]string{"up": "0", "jobs ok": "", "job_state good ok": "", "instances active": "", "read_errors_total": "2"})
 		if err := w.Server().Start(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		w.want(map[string]string{"up": "1", "jobs owned": "3"})
+		w.want(map[string]string{"up": "1", "jobs ok": "2"})
 		if err := w.collector.Err(); err != nil {
 			t.Error(err)
 		}
@@ -320,7 +320,7 @@ func TestJobsAreLimited(t *testing.T) {
 			for _, name := range []string{"good", "bad", "shards", "nobody", "paused"} {
 				w.Submit(singleworker.Job{Name: name, Schedule: "@daily"})
 			}
-			want := map[string]string{"jobs unowned": "5", "jobs_omitted": omitted, "job_slots bad": "1", "job_slots good": "1", "job_slots shards": ""}
+			want := map[string]string{"jobs nobody": "5", "jobs_omitted": omitted, "job_slots bad": "1", "job_slots good": "1", "job_slots shards": ""}
 			switch most {
 			case -1:
 				want["job_slots bad"], want["job_slots good"] = "", ""
@@ -366,7 +366,7 @@ func TestHostileNames(t *testing.T) {
 	}, []admin.Instance{{ID: "\xff", State: admin.InstanceNone}, {ID: strings.Repeat("x", 1<<20), State: admin.InstanceNone}, {ID: "app-1", State: admin.InstanceActive}}))
 	w := &world{t: t, registry: registry}
 	w.want(map[string]string{
-		"jobs invalid": "4", "jobs owned": "1", "job_slots " + odd: "1", "instances none": "2", "instances active": "1", "instance_slots_owned app-1": "0",
+		"jobs invalid": "4", "jobs ok": "1", "job_slots " + odd: "1", "instances none": "2", "instances active": "1", "instance_slots_owned app-1": "0",
 		"job_slots \xff": "", "job_slots new\nline": "",
 	})
 }
@@ -381,7 +381,7 @@ func TestConditions(t *testing.T) {
 	w := &world{t: t, registry: registry}
 	w.want(map[string]string{
 		"job_condition late report warning": "1", "job_condition failing report warning": "1", "job_condition hung report warning": "", "job_state report late": "1",
-		"job_condition late well warning": "", "job_state well owned": "1",
+		"job_condition late well warning": "", "job_state well ok": "1",
 	})
 }
 

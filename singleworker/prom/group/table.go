@@ -35,7 +35,7 @@ var groupTable = metric.NewTable([]string{"server_type"}, []metric.Metric[*readi
 	metric.Row("singleworker_group_read_errors_total", metric.Counter, nil, "Readings that failed.", func(r *reading, o *metric.Out) { o.Value(float64(r.errors)) }),
 	metric.Row("singleworker_group_jobs", metric.Gauge, []string{"state"}, "Jobs by state, as swctl list shows it.", func(r *reading, o *metric.Out) {
 		if r.up {
-			metric.ByKey(o, count(r.jobs, words.State), words.States())
+			metric.ByKey(o, count(r.jobs, admin.JobStatus.Health), words.States())
 		}
 	}),
 	metric.Row("singleworker_group_jobs_omitted", metric.Gauge, nil, "Jobs without series, because there are more than MaxJobs.", func(r *reading, o *metric.Out) {
@@ -97,7 +97,7 @@ func (s *status) since(t time.Time) float64 {
 
 var jobTable = metric.NewTable([]string{"server_type", "job_name"}, []metric.Metric[*status]{
 	metric.Row("singleworker_group_job_state", metric.Gauge, []string{"state"}, "Always 1; the state of the job, as swctl list shows it.", func(s *status, o *metric.Out) {
-		o.Value(1, words.State(s.JobStatus))
+		o.Value(1, s.Health())
 	}),
 	metric.Row("singleworker_group_job_condition", metric.Gauge, []string{"code", "severity"}, "Always 1; each condition of the job, as in swctl show -o json.", func(s *status, o *metric.Out) {
 		for _, c := range s.Conditions {

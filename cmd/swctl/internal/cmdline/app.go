@@ -8,6 +8,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -56,6 +58,8 @@ type App struct {
 	Commands       []*Command
 	// Names lists the names of a kind in the group, to complete a word. It has a fifth of a second.
 	Names func(ctx context.Context, set Settings, kind Kind) ([]Offer, error)
+	// Terminal is the size of the one that Stdout is, see TerminalSize; nil if it is none.
+	Terminal func() (columns, rows int)
 }
 
 // Run executes one command line and returns the exit code.
@@ -141,6 +145,29 @@ var itself = regexp.MustCompile(`(?m)(^|[\s(])swctl([\s:,;.)']|$)`)
 // named puts the name by which users call the program into a text.
 func (a *App) named(text string) string {
 	return itself.ReplaceAllString(text, "${1}"+a.Program+"${2}")
+}
+
+// Screen is the size of the terminal that Stdout is; 0 if it is none. It has colors unless NO_COLOR
+// is set, or TERM is dumb.
+func (a *App) Screen() (columns, rows int, colors bool) {
+	if a.Terminal == nil {
+		return 0, 0, false
+	}
+	columns, rows = a.Terminal()
+	return columns, rows, columns > 0 && a.Env("NO_COLOR") == "" && a.Env("TERM") != "dumb"
+}
+
+// TerminalSize is how many columns and rows a stream has: 0 if it is no terminal. If the terminal
+// does not tell, it is the variable COLUMNS, or 80, which comes first if it is set.
+func TerminalSize(stream *os.File, env func(string) string) (columns, rows int) {
+	if !IsTerminal(stream) {
+		return 0, 0
+	}
+	columns, rows = windowSize(stream)
+	if set, err := strconv.Atoi(env("COLUMNS")); err == nil && set > 0 {
+		columns = set
+	}
+	return cmp.Or(columns, 80), rows
 }
 
 // IsTerminal reports whether a stream is a terminal or another character device: reading an

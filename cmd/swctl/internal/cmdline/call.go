@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
@@ -25,6 +26,8 @@ type Call struct {
 	Args    []string
 	Out     bytes.Buffer
 	notes   []string
+
+	documents int // that were put
 }
 
 // Notef adds a remark that follows the output, on stderr.
@@ -32,13 +35,30 @@ func (c *Call) Notef(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(c.named(format), args...))
 }
 
-// PutJSON renders the output of the command as JSON.
+// PutJSON renders a document in the format that -o asks for: JSON, YAML, or the names in it.
 func (c *Call) PutJSON(document any) error {
-	indent := "  "
-	if c.Lines {
-		indent = ""
+	switch c.Format {
+	case formatLines:
+		return plain.JSON(&c.Out, "", document)
+	case formatYAML, formatName:
+	default:
+		return plain.JSON(&c.Out, "  ", document)
 	}
-	return plain.JSON(&c.Out, indent, document)
+	text, err := plain.Encode(document)
+	if err != nil {
+		return err
+	}
+	if c.Format == formatName {
+		named, err := output.Names(&c.Out, text)
+		if err == nil && !named {
+			err = Usage("-o %s: %s shows nothing that has a name", formatName, c.Command)
+		}
+		return err
+	}
+	if c.documents++; c.documents > 1 {
+		c.Out.WriteString("---\n")
+	}
+	return output.YAML(&c.Out, text)
 }
 
 // Flush prints the output so far, of a command that keeps running.
@@ -46,6 +66,24 @@ func (c *Call) Flush() error {
 	text := c.Out.Bytes()
 	c.Out.Reset()
 	return c.print(text)
+}
+
+// Redraw prints the output so far of a command that prints another of the same kind later: on a
+// terminal in the place of the one before, and only as much as there are rows for.
+func (c *Call) Redraw() error {
+	switch columns, rows, _ := c.Screen(); {
+	case c.JSON:
+	case columns == 0:
+		c.Out.WriteByte('\n')
+	default:
+		lines := strings.SplitAfter(c.Out.String(), "\n") // and an empty one
+		if fit := rows - 2; fit > 0 && len(lines)-1 > fit+1 {
+			lines = append(lines[:fit:fit], fmt.Sprintf("and %d more lines\n", len(lines)-1-fit))
+		}
+		c.Out.Reset()
+		c.Out.WriteString("\x1b[H\x1b[J" + strings.Join(lines, ""))
+	}
+	return c.Flush()
 }
 
 // action is what urfave/cli calls for a command.

@@ -147,5 +147,5 @@ func (a *App) wantsJSON(l Line) bool {
 	if format == "" {
 		format = a.Env(EnvOutput)
 	}
-	return isJSON(format)
+	return format == formatJSON || format == formatLines || format == formatYAML // JSON is YAML, too
 }

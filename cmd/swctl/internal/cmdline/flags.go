@@ -1,11 +1,14 @@
 package cmdline
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The flags that every command takes, and their environment variables.
@@ -13,6 +16,7 @@ const (
 	FlagZK         = "zk"
 	FlagServerType = "server-type"
 	FlagOutput     = "output"
+	FlagTime       = "time"
 	FlagTimeout    = "timeout"
 	FlagAuthFile   = "auth-file"
 	FlagTLSCA      = "tls-ca"
@@ -22,6 +26,7 @@ const (
 	EnvZK         = "SWCTL_ZK"
 	EnvServerType = "SWCTL_SERVER_TYPE"
 	EnvOutput     = "SWCTL_OUTPUT"
+	EnvTime       = "SWCTL_TIME"
 
 	DefaultZK      = "127.0.0.1:2181"
 	DefaultTimeout = 10 * time.Second
@@ -33,7 +38,8 @@ func SharedFlags() []Flag {
 	return []Flag{
 		{Name: FlagZK, Usage: "`HOSTS` ZooKeeper servers, host:port,...[/chroot] ($SWCTL_ZK; default 127.0.0.1:2181)"},
 		{Name: FlagServerType, Usage: "`NAME` the application, its Config.ServerType ($SWCTL_SERVER_TYPE)", Kind: KindServerType},
-		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, or jsonl: one line ($SWCTL_OUTPUT; default table)", Values: formats},
+		{Name: FlagOutput, Alias: "o", Usage: "`FORMAT` table, wide, json, jsonl: one line, yaml, or name: names only ($SWCTL_OUTPUT; default table)", Values: formats},
+		{Name: FlagTime, Usage: "`HOW` relative, local or utc: times for people ($SWCTL_TIME; default as each command says)", Values: times},
 		{Name: FlagTimeout, Usage: "`DURATION` for the whole command, 0 for no limit (default 10s, and 1s to 3s for a server to answer at all)"},
 		{Name: FlagAuthFile, Usage: "`FILE` that holds user:password for ZooKeeper, mode 0600 or 0440"},
 		{Name: FlagTLSCA, Usage: "`FILE` use TLS and trust the certificates in this PEM file"},
@@ -47,9 +53,10 @@ func SharedFlags() []Flag {
 type Settings struct {
 	ZK                     string
 	ServerType             string // may be empty: not every command needs one
-	JSON                   bool
-	Lines                  bool // JSON documents have one line each
-	Wide                   bool // tables with every column
+	Format                 string // of the output, one of formats
+	JSON                   bool   // that is of documents for programs
+	Wide                   bool   // tables with every column
+	Times                  string // for people: relative, local, utc, or "" for each command's way
 	Timeout                time.Duration
 	Patient                bool // --timeout was given: a server that does not answer is tried for so long
 	AuthFile               string
@@ -72,23 +79,32 @@ func NoServerType() error {
 		Try("--server-type NAME or SWCTL_SERVER_TYPE=NAME, the Config.ServerType of the application")
 }
 
-const formatJSON, formatLines = "json", "jsonl"
+const (
+	formatTable = "table"
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatLines = "jsonl"
+	formatYAML  = "yaml"
+	formatName  = "name"
+)
 
-// formats are the values of --output.
-var formats = []string{"table", "wide", formatJSON, formatLines}
-
-func isJSON(format string) bool { return format == formatJSON || format == formatLines }
+// formats are the values of --output, and times of --time.
+var (
+	formats = []string{formatTable, formatWide, formatJSON, formatLines, formatYAML, formatName}
+	times   = []string{"relative", "local", "utc"}
+)
 
 func (a *App) settings(flags *cli.Context) (Settings, error) {
 	r := reader{App: a, flags: flags}
 	r.readProfile()
-	format := r.format()
+	format := cmp.Or(r.oneOf(FlagOutput, EnvOutput, formats), formatTable)
 	set := Settings{
 		ZK:         r.text(FlagZK, EnvZK, DefaultZK),
 		ServerType: r.text(FlagServerType, EnvServerType, ""),
-		JSON:       isJSON(format),
-		Lines:      format == formatLines,
-		Wide:       format == "wide",
+		Format:     format,
+		JSON:       format != formatTable && format != formatWide,
+		Wide:       format == formatWide,
+		Times:      r.oneOf(FlagTime, EnvTime, times),
 		Timeout:    r.timeout(),
 		Patient:    flags.IsSet(FlagTimeout),
 		AuthFile:   r.text(FlagAuthFile, "", ""),
@@ -135,21 +151,22 @@ func (r *reader) text(flag, env, fallback string) string {
 	return s.Value
 }
 
-func (r *reader) format() string {
-	text := r.text(FlagOutput, EnvOutput, "table")
-	if text != "" && !slices.Contains(formats, text) {
-		source := "--" + FlagOutput
-		if !r.flags.IsSet(FlagOutput) {
-			source = EnvOutput
+// oneOf is a text that must be one of some, or empty.
+func (r *reader) oneOf(flag, env string, all []string) string {
+	text := r.text(flag, env, "")
+	if text != "" && !slices.Contains(all, text) {
+		source := env
+		if r.flags.IsSet(flag) {
+			source = "--" + flag
 		}
-		r.fail(Usage("%s %q: want table, wide, json or jsonl", source, text))
+		r.fail(Usage("%s %q: want one of %s", source, text, strings.Join(all, ", ")))
 	}
 	return text
 }
 
 func (r *reader) timeout() time.Duration {
 	text := r.text(FlagTimeout, "", DefaultTimeout.String())
-	d, err := time.ParseDuration(text)
+	d, err := job.ParseDuration(text)
 	if (err != nil || d < 0) && text != "" {
 		r.fail(Usage("--%s %q: want a duration such as 10s or 1m30s", FlagTimeout, text))
 	}

@@ -94,7 +94,10 @@ func (c *call) say(text string) {
 }
 
 // page is the output for people.
-func (c *call) page() render.Page { return render.Page{Out: &c.Out, Now: c.now()} }
+func (c *call) page() render.Page {
+	columns, _, colors := c.Screen()
+	return render.Page{Out: &c.Out, Now: c.now(), Columns: columns, Color: colors, Wide: c.Wide, Times: c.Times}
+}
 
 // put prints a document under -o json, and what people makes of it otherwise.
 func (c *call) put(document any, people func(render.Page)) error {

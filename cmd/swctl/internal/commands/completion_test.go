@@ -58,13 +58,14 @@ func TestCompletion(t *testing.T) {
 		"--server-type ":                    "billing",
 		"list --server-type=b":              "--server-type=billing",
 		"list -o js":                        "json jsonl",
-		"list --tim":                        "--timeout",
+		"list --tim":                        "--time --timeout",
 		"list --auth-file ":                 "<files>",
 		"list --tls-ca=/etc/":               "<files>",
 		"list --lab":                        "--label",
 		"list --hel":                        "--help",
 		"list -o":                           "-o",
-		"list ":                             "",
+		"list ":                             "broken nightly orphan レポート",
+		"runlog ":                           "",
 		"import ":                           "crontab quartz elasticjob",
 		"import crontab ":                   "<files>",
 		"import elasticjob ":                "",
@@ -75,7 +76,7 @@ func TestCompletion(t *testing.T) {
 		"help wa":                           "watch",
 		"completion z":                      "zsh",
 		"frobnicate ":                       "",
-		"list --bogus ":                     "",
+		"runlog --bogus ":                   "",
 		"list --bogus=":                     "",
 		"show --timeout x n":                "",
 	} {
@@ -83,7 +84,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q is completed by %q, want %q", line, got, want)
 		}
 	}
-	if h.completed(t, "list --zk a --server-type b "); h.config.ServerType == "b" {
+	if h.completed(t, "runlog --zk a --server-type b "); h.config.ServerType == "b" {
 		t.Error("a server was asked for nothing")
 	}
 	if h.completed(t, "show --zk a --server-type b n"); h.config.Servers != "a" || h.config.ServerType != "b" {

@@ -129,10 +129,10 @@ func export(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	specs := []job.Job{}
+	chosen, specs := choice{labels: labels}, []job.Job{}
 	for _, of := range jobs {
 		switch {
-		case !hasLabels(of, labels):
+		case !chosen.has(of):
 		case of.Job.Schedule == "":
 			c.Notef("%s is left out: %s", of.Name, of.Reason)
 		default:

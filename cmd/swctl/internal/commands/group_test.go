@@ -57,7 +57,7 @@ func onCluster(t *testing.T, test func(t *testing.T, h *harness, cluster *swtest
 
 // random is what differs from one run to the next: when a watch fires and when the client looks
 // again a second later are both in time.
-var random = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|("(?:token|pid)": |token )[0-9]+|("(?:host|started_at|version|at|since|accounted_through)": )"[^"]*"|[0-9]+s ago|[0-9]+m[0-9]+s`)
+var random = regexp.MustCompile(`\b[0-9a-f]{8}(?:(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?\b|("(?:token|pid)": |token )[0-9]+|("(?:host|started_at|version|at|since|accounted_through)": )"[^"]*"|[0-9]+s ago|[0-9]+m[0-9]+s`)
 
 // script is the transcript of lines on a group.
 func (h *harness) script(lines [][]string) string {

@@ -46,10 +46,11 @@ func TestBadInput(t *testing.T) {
 		{"list --zk=", "--zk is empty"},
 		{"list --zk ''", "--zk is empty"},
 		{"list --server-type ''", "--server-type is empty"},
-		{"list -o yaml", `--output "yaml": want table, wide, json or jsonl`},
-		{"list -o JSON", `--output "JSON": want table, wide, json or jsonl`},
+		{"list -o xml", `--output "xml": want one of table, wide, json, jsonl, yaml, name`},
+		{"list -o JSON", `--output "JSON": want one of table, wide, json, jsonl, yaml, name`},
 		{"list -o ''", "--output is empty"},
-		{"version -o yaml", `--output "yaml": want table, wide, json or jsonl`},
+		{"list --time utx", `--time "utx": want one of relative, local, utc`},
+		{"version -o xml", `--output "xml": want one of table, wide, json, jsonl, yaml, name`},
 		{"list --timeout 10", `--timeout "10": want a duration such as 10s`},
 		{"list --timeout -1s", `--timeout "-1s": want a duration`},
 		{"list --timeout ''", "--timeout is empty"},
@@ -59,7 +60,10 @@ func TestBadInput(t *testing.T) {
 		{"list --tls-cert a", "--tls-cert and --tls-key go together"},
 		{"list --tls-key a", "--tls-cert and --tls-key go together"},
 		{"list --tls-cert " + dir + "/none --tls-key b", "no such file"},
-		{"list extra", "list takes no arguments"},
+		{"list [", "is not a pattern of names"},
+		{"list --state late,hong", `--state: no job has the state "hong"`},
+		{"list --state ''", "--state is empty"},
+		{"list --sort size", `--sort "size": want name, state, last, next or owner`},
 		{"instances extra", "instances takes no arguments"},
 		{"version extra", "version takes no arguments"},
 		{"help a b", "help takes one command or topic"},
@@ -130,7 +134,7 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"submit a @daily --misfire never", `--misfire "never": is not known, want one of once, skip, all`},
 		{"submit a @daily --misfire ''", "--misfire is empty"},
 		{"submit a @daily --misfire-grace -1s", `--misfire-grace "-1s": is negative`},
-		{"submit a @daily --misfire-grace 1d", `--misfire-grace "1d": want a duration such as 10s`},
+		{"submit a @daily --misfire-grace 1x", `--misfire-grace "1x": want a duration such as 10s`},
 		{"submit a @daily --interrupted no", `--interrupted "no": is not known, want one of rerun, skip`},
 		{"submit a @daily --max-attempts 0", `--max-attempts "0": want a number from 1 to 100`},
 		{"submit a @daily --overlap allow", `--overlap "allow": is not known, want one of skip, queue`},
@@ -169,7 +173,7 @@ func TestBadInputOfChanges(t *testing.T) {
 		{"set a --args-json [] --drop-args-json", "--drop-args-json and --args-json are mutually exclusive"},
 		{"pause", "pause needs the name of a job"},
 		{"resume", "resume needs the name of a job"},
-		{"pause a --for 1d", `--for "1d": want a duration such as 90m or 24h`},
+		{"pause a --for 1x", `--for "1x": want a duration such as 90m, 24h or 7d`},
 		{"pause a --for 0s", `--for "0s": want a duration`},
 		{"pause a --for -1h", `--for "-1h": want a duration`},
 		{"pause a --until tomorrow", `--until "tomorrow": is not a time`},
@@ -208,8 +212,8 @@ func TestBadEnvironment(t *testing.T) {
 	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), "no server type given\ntry: --server-type NAME or SWCTL_SERVER_TYPE=NAME") {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
-	h.vars = map[string]string{cmdline.EnvServerType: "billing", cmdline.EnvOutput: "yaml"}
-	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "yaml": want table, wide, json or jsonl`) {
+	h.vars = map[string]string{cmdline.EnvServerType: "billing", cmdline.EnvOutput: "xml"}
+	if code := h.exec("list"); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), `SWCTL_OUTPUT "xml": want one of table, wide, json, jsonl, yaml, name`) {
 		t.Errorf("exit %d, stderr %q", code, h.errs.String())
 	}
 	if code := h.exec("help"); code != cmdline.ExitOK {

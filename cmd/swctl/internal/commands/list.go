@@ -2,63 +2,96 @@ package commands
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
 func (a *app) listCommand() *cmdline.Command {
 	return &cmdline.Command{
-		Name: "list", Aliases: []string{"ls"},
-		Short: "show all jobs: their owners, last runs and next runs",
-		Long: `STATE is owned, unowned, invalid, done or canceled, or, for a job that is owned, paused, late,
-hung or resizing: late means that a tick is overdue by the job's --alarm-after, hung that a run
-takes so long that it seems to hang. A job that is done has an @at schedule, has run, has no
-owner any more, and is removed --keep-done after that. The column REASON appears when a job has
-one: all that is wrong with it, first what STATE shows. It also names a run that is in progress
-when the next tick comes, and how many ticks in a row have failed. LAST and NEXT are relative to
-now: "ok 8h ago" is the tick of 8 h ago; "unknown" is a run whose owner died before it could
-record the result.
+		Name: "list", Aliases: []string{"ls"}, Args: "[NAME...]",
+		Short: "show jobs: their health, owners, last runs and next runs",
+		Long: `STATE is the health of a job: the first of these that holds. Programs know some of them by
+another word, which is in parentheses.
 
-A job with shards is one row: it is unowned while one of its shards is; OWNER is like
+` + statesHelp() + `
+"failing x12" is 12 ticks in a row; "failing x20+" is 20 or more: the history has no others.
+The column REASON appears when a job has one: all that is wrong with it, first what STATE
+shows. LAST and NEXT are relative to now: "ok 8h ago" is the tick of 8 h ago; "unknown" is a
+run whose owner died before it could record the result. NEXT is - if nobody will run the job
+as things are. A job that is done is removed --keep-done after that.
+
+A job with shards is one row: it stands as the worst of them; OWNER is like
 "3/4 app-1(2) app-2(1)", 3 of 4 shards owned and by which instances; LAST counts the
 results of the last tick: "1 failed, 3 ok, 8h ago". It is resizing while a change of its
 shards is in progress. -o wide has a row per shard instead, and more columns.
 
+A NAME may be a pattern, as in a shell: quote it. On a terminal, columns that do not fit are
+below their row, the REASON first; NO_COLOR leaves out the colors. --watch draws the list again
+there, and elsewhere prints another one below, at most once a second.
+
 While the server answers, --timeout starts again with each of its answers.`,
 		Examples: `swctl list
 swctl list -o wide
-swctl list -l team=billing -l tier=gold
-swctl list -o json | jq -r '.items[] | select(.state == "unowned") | .name'
-swctl list -o json | jq -r '.items[] | select(.overdue_tick) | .name'
+swctl list 'bil*' -l team=billing -l tier=gold
+swctl list --failing --sort state --watch
+swctl list --state late,hung --owner app-1
+swctl list --failing -o name | xargs swctl pause --for 1h
 swctl list -o json | jq -r '.items[] | select(.failing.runs > 2) | .name'`,
-		Flags: []cmdline.Flag{
-			{Name: fields.FlagLabel, Alias: "l", Usage: "`KEY=VALUE` only jobs with this label; may be repeated, and then all must match", Repeated: true},
-		},
-		Run: a.run(list),
+		Flags: choiceFlags(),
+		Run:   a.run(list),
 	}
 }
 
-func list(ctx context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("list takes no arguments").Try("swctl show %s", plain.Quoted(c.Args[0]))
+// statesHelp lists all that STATE can be, in the order of the table of conditions.
+func statesHelp() string {
+	var text strings.Builder
+	say := func(word, means string) {
+		for _, line := range output.Wrap(means, 50) {
+			fmt.Fprintf(&text, "  %-26s  %s\n", word, line)
+			word = ""
+		}
 	}
-	labels, err := c.Pairs(fields.FlagLabel)
+	var means []string
+	all := reason.Meanings()
+	for i, m := range all {
+		means = append(means, m.Sentence)
+		if i+1 < len(all) && all[i+1].Word == m.Word {
+			continue
+		}
+		word := m.Word
+		if m.State != word {
+			word += " (" + m.State + ")"
+		}
+		say(word, strings.Join(means, "; or "))
+		means = nil
+	}
+	say(admin.HealthOK, "it has an owner, and nothing is wrong with it")
+	return text.String()
+}
+
+func list(ctx context.Context, c *call) error {
+	chosen, err := c.choice()
 	if err != nil {
 		return err
+	}
+	if c.Flags.Bool(flagWatch) {
+		return c.watchList(ctx, chosen)
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.List(ctx)
 		if err != nil {
 			return err
 		}
-		jobs := slices.DeleteFunc(slices.Clone(all), func(job admin.JobStatus) bool { return !hasLabels(job, labels) })
 		var instances []admin.Instance
 		if len(all) == 0 {
 			if instances, err = client.Instances(ctx); err != nil {
@@ -70,30 +103,91 @@ func list(ctx context.Context, c *call) error {
 				}
 			}
 		}
-		return c.put(api.List("JobList", jobs), func(p render.Page) {
-			if c.Wide {
-				p.WideJobs(jobs)
-			} else {
-				p.Jobs(jobs, "")
-			}
-			switch {
-			case len(jobs) > 0:
-			case len(all) > 0:
-				c.Notef("no job of server type %s at %s has these labels", c.ServerType, c.ZK)
-			case len(instances) > 0:
-				c.Notef("server type %s at %s has no jobs", c.ServerType, c.ZK)
-			default:
-				c.Notef("server type %s at %s has no jobs, and no running instances: are the name and the chroot right?", c.ServerType, c.ZK)
-			}
-		})
+		jobs := chosen.of(all)
+		switch {
+		case len(jobs) > 0 || c.JSON:
+		case len(all) > 0:
+			c.Notef("no job of server type %s at %s is like that; without conditions, swctl list shows all %d", c.ServerType, c.ZK, len(all))
+		case len(instances) > 0:
+			c.Notef("server type %s at %s has no jobs", c.ServerType, c.ZK)
+		default:
+			c.Notef("server type %s at %s has no jobs, and no running instances: are the name and the chroot right?", c.ServerType, c.ZK)
+		}
+		return c.putJobs(jobs)
 	})
 }
 
-func hasLabels(job admin.JobStatus, labels map[string]string) bool {
-	for key, want := range labels {
-		if value, ok := job.Job.Labels[key]; !ok || value != want {
-			return false
+func (c *call) putJobs(jobs []admin.JobStatus) error {
+	return c.put(api.List("JobList", jobs), func(p render.Page) {
+		if c.Wide {
+			p.WideJobs(jobs)
+		} else {
+			p.Jobs(jobs, "")
+		}
+	})
+}
+
+// redrawEvery is how often a list that is watched changes at most.
+const redrawEvery = time.Second
+
+// watchList shows the jobs again whenever something has changed. On a terminal, times count on.
+func (c *call) watchList(ctx context.Context, chosen choice) error {
+	if !c.Flags.IsSet(cmdline.FlagTimeout) {
+		c.Timeout = 0
+	}
+	columns, _, _ := c.Screen()
+	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		ctx, stop := context.WithCancelCause(ctx)
+		changed, ended := make(chan struct{}, 1), make(chan struct{})
+		go func() {
+			defer close(ended)
+			stop(changes(ctx, client, changed))
+		}()
+		defer func() { stop(nil); <-ended }()
+		var jobs []admin.JobStatus
+		for drawn := false; ; drawn = true {
+			if !drawn || columns == 0 || c.JSON || len(changed) > 0 {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				all, err := client.List(ctx)
+				if err != nil {
+					return err
+				}
+				jobs = chosen.of(all)
+			}
+			if err := errors.Join(c.putJobs(jobs), c.Redraw()); err != nil {
+				return err
+			}
+			select {
+			case <-time.After(redrawEvery):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+	if cmdline.SignalOf(ctx) != nil {
+		err = nil // that is how it ends
+	}
+	return err
+}
+
+// changes tells that something has changed since it was told last, at first that it begins to tell.
+func changes(ctx context.Context, client group.Client, changed chan<- struct{}) error {
+	past := true
+	for ev, err := range client.Watch(ctx, admin.WatchOptions{Trouble: true}) {
+		if err != nil {
+			return err
+		}
+		if past = past && ev.Kind != admin.EventWatching; past {
+			continue
+		}
+		select {
+		case changed <- struct{}{}:
+		default:
 		}
 	}
-	return true
+	return nil
 }

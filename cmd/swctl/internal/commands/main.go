@@ -37,6 +37,7 @@ func Main(program string, stores map[string]StoreOpener) {
 		Program: program,
 		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Names: a.names,
 		Interactive: cmdline.IsTerminal(os.Stdin) && cmdline.IsTerminal(os.Stderr),
+		Terminal:    func() (int, int) { return cmdline.TerminalSize(os.Stdout, os.Getenv) },
 		Commands:    a.commands(),
 	}
 	code := line.Run(ctx, os.Args[1:])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
@@ -67,7 +68,7 @@ func readNotifyFile(path string) (cfg notify.Config, err error) {
 		if d.text == "" {
 			continue
 		}
-		if *d.to, err = time.ParseDuration(d.text); err != nil {
+		if *d.to, err = job.ParseDuration(d.text); err != nil {
 			return wrong(fmt.Errorf("%s %q: want a duration such as 90s", d.name, d.text))
 		}
 	}

@@ -32,7 +32,7 @@ several jobs does not exist, none is paused.`,
 swctl pause nightly weekly --until '2026-12-24 18:00' --missed once
 swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
 		Flags: append([]cmdline.Flag{
-			{Name: flagFor, Usage: "`DURATION` how long, such as 90m or 24h (default: until it is resumed)"},
+			{Name: flagFor, Usage: "`DURATION` how long, such as 90m, 24h or 7d (default: until it is resumed)"},
 			{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
 			{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)", Values: fields.MissedWords},
 		}, whoFlags(inRecords)...),
@@ -84,8 +84,8 @@ func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err
 		return 0, until, cmdline.Usage("pause: --%s and --%s are mutually exclusive", flagFor, flagUntil).Try("one of the two")
 	case c.Flags.IsSet(flagFor):
 		text := c.Flags.String(flagFor)
-		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
-			return 0, until, cmdline.Usage("--%s %q: want a duration such as 90m or 24h", flagFor, text)
+		if length, err = job.ParseDuration(text); err != nil || length <= 0 {
+			return 0, until, cmdline.Usage("--%s %q: want a duration such as 90m, 24h or 7d", flagFor, text)
 		}
 	default:
 		until, err = c.ClockTime(flagUntil)

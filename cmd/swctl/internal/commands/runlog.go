@@ -12,6 +12,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -57,8 +58,7 @@ func keepLog(ctx context.Context, c *call) error {
 		return err
 	}
 	if text := c.Flags.String(flagKeep); text != "" {
-		var ok bool
-		if o.Keep, ok = age(text); !ok {
+		if o.Keep, err = job.ParseDuration(text); err != nil || o.Keep <= 0 {
 			return cmdline.Usage("--%s %q: want an age such as 90d, 12w or 36h", flagKeep, text)
 		}
 	}

@@ -20,7 +20,7 @@ shards is in progress, Resizing says what it waits for. What is wrong with the j
 its State: what that means, and a command to try.`,
 		Examples: `swctl show nightly
 swctl show 'import[3]'
-swctl show import -o json | jq -r '.shards[] | select(.state == "unowned") | .shard.index'
+swctl show import -o json | jq -r '.shards[] | select(.state != "ok") | .shard.index'
 swctl show nightly -o json | jq .last_run.error
 swctl show nightly -o json | jq .paused`,
 		Run: a.run(show),

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 	"github.com/swjobs/singleworker/singleworker/runlog/jsonl"
 )
@@ -105,28 +105,12 @@ func openFiles(address *url.URL) (runlog.Store, error) {
 	return jsonl.Open(dir, jsonl.Options{})
 }
 
-// age reads a flag that is a length of time, in which a day may be d and a week w. ok is false of
-// anything else.
-func age(text string) (d time.Duration, ok bool) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if number, is := strings.CutSuffix(text, unit); is {
-			n, err := strconv.Atoi(number)
-			return time.Duration(n) * length, err == nil && n > 0 && n < maxAge
-		}
-	}
-	d, err := time.ParseDuration(text)
-	return d, err == nil && d > 0
-}
-
-// maxAge is how many weeks do not overflow a duration.
-const maxAge = 10_000
-
 // pastTime reads a flag that is a time, or how long ago that was.
 func (c *call) pastTime(flag string) (time.Time, error) {
 	if !c.Flags.IsSet(flag) {
 		return time.Time{}, nil
 	}
-	if d, ok := age(c.Flags.String(flag)); ok {
+	if d, err := job.ParseDuration(c.Flags.String(flag)); err == nil && d > 0 {
 		return c.Now().Add(-d), nil
 	}
 	given, err := c.ClockTime(flag)

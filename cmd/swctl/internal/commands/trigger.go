@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
@@ -133,11 +134,12 @@ func (a *app) stopRunCommand() *cmdline.Command {
 		Long: `The context of the run ends, and the run is recorded as interrupted, with your name and
 reason; it is not rerun. The job is not changed: its next tick runs. Returns when the run
 has ended; a handler that ignores its context can take longer than --timeout. With the ID
-of a RUN (see swctl history) only that run is stopped. For a job with shards all running
-shards are stopped; NAME[3] means shard 3, and NAME/ID what runs on one of its instances.`,
+of a RUN, or its beginning (see swctl history), only that run is stopped. For a job with
+shards all running shards are stopped; NAME[3] means shard 3, and NAME/ID what runs on one
+of its instances.`,
 		Examples: `swctl stop-run nightly --reason 'wrong day'
 swctl stop-run 'import[3]'
-swctl stop-run nightly 0198c5e2-7b1e-7000-8000-3c5e1f2a9d04 --timeout 1m`,
+swctl stop-run nightly 0198c5e2 --timeout 1m`,
 		Flags: whoFlags(inRecords),
 		Run:   a.run(stopRun),
 	}
@@ -150,6 +152,9 @@ func stopRun(ctx context.Context, c *call) error {
 	}
 	by, reason := c.who()
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		if id, err = c.wholeRunID(ctx, client, name, id); err != nil {
+			return err
+		}
 		runs, err := client.StopRun(ctx, name, admin.StopOptions{RunID: id, By: by, Reason: reason})
 		switch {
 		case errors.Is(err, admin.ErrNotRunning):
@@ -162,4 +167,27 @@ func stopRun(ctx context.Context, c *call) error {
 		}
 		return c.put(api.New("StopResult", api.Named{Name: name}, api.RunsOf(name, runs)), func(p render.Page) { p.Stopped(name, runs) })
 	})
+}
+
+// wholeRunID is the ID of the only run in progress whose ID begins like that. Without one, it is
+// the beginning itself, which is refused with the reason.
+func (c *call) wholeRunID(ctx context.Context, client group.Client, name, beginning string) (string, error) {
+	if beginning == "" {
+		return "", nil
+	}
+	status, err := client.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	whole := beginning
+	for _, slot := range words.Slots(status) {
+		switch run := slot.LastRun; {
+		case run == nil || run.State != history.StateRunning || !strings.HasPrefix(run.RunID, beginning):
+		case whole != beginning:
+			return "", cmdline.Usage("%s: more than one run of %s begins with %s", c.Command, name, beginning).Try("swctl history %s -o wide", plain.Quoted(name))
+		default:
+			whole = run.RunID
+		}
+	}
+	return whole, nil
 }

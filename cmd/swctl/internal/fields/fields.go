@@ -111,7 +111,7 @@ func number(f field, least, most int, at func(*job.Job) *int) field {
 func duration(f field, at func(*job.Job) *time.Duration) field {
 	f.schema = matching(durationPattern)
 	return single(f, at, plain.Exact, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
-		d, err := time.ParseDuration(text)
+		d, err := job.ParseDuration(text)
 		if err != nil {
 			err = cmdline.Usage("--%s %q: want a duration such as 10s or 1m30s", f.flag, text)
 		}
@@ -131,7 +131,7 @@ func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 		return unlessZero(d)
 	}
 	return single(f, at, format, func(_ *cmdline.Call, f field, text string) (time.Duration, error) {
-		d, err := time.ParseDuration(text)
+		d, err := job.ParseDuration(text)
 		switch {
 		case text == name:
 			return none, nil

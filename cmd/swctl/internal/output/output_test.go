@@ -55,3 +55,55 @@ func TestLongCellsAreClipped(t *testing.T) {
 		}
 	}
 }
+
+// Columns that do not fit go below their row: nothing is lost, and no line is too long.
+func TestTableFits(t *testing.T) {
+	t.Parallel()
+	fill := func(columns int) *Table {
+		tab := &Table{Columns: columns, Below: []string{"ZONE"}}
+		tab.Row("NAME", "ZONE", "STATE", "NEXT", "REASON")
+		tab.Row("nightly", "Europe/Berlin", "ok", "in 3h", "")
+		tab.Row("レポート", "UTC", "failing x12", "", "failed 12 times in a row, last success 3h ago")
+		return tab
+	}
+	for columns, want := range map[int]string{
+		0: "NAME      ZONE           STATE        NEXT   REASON\n" +
+			"nightly   Europe/Berlin  ok           in 3h  -\n" +
+			"レポート  UTC            failing x12  -      failed 12 times in a row, last success 3h ago\n",
+		60: "NAME      ZONE           STATE        NEXT\n" +
+			"nightly   Europe/Berlin  ok           in 3h\n" +
+			"レポート  UTC            failing x12  -\n    failed 12 times in a row, last success 3h ago\n",
+		30: "NAME      STATE        NEXT\n" +
+			"nightly   ok           in 3h\n    ZONE Europe/Berlin\n" +
+			"レポート  failing x12  -\n    ZONE UTC\n    failed 12 times in a row,\n    last success 3h ago\n",
+		1: "NAME\nnightly\n    ZONE\n    Europe/Berlin,\n    STATE\n    ok,\n    NEXT\n    in\n    3h\n" +
+			"レポート\n    ZONE\n    UTC,\n    STATE\n    failing\n    x12\n    failed\n    12\n    times\n    in\n    a\n    row,\n    last\n    success\n    3h\n    ago\n",
+	} {
+		var out bytes.Buffer
+		fill(columns).Write(&out, "")
+		if out.String() != want {
+			t.Errorf("%d columns:\n%s--- want\n%s", columns, out.String(), want)
+		}
+	}
+}
+
+func TestTableColors(t *testing.T) {
+	t.Parallel()
+	for _, color := range []bool{true, false} {
+		tab := &Table{Color: color}
+		tab.Row("NAME", "STATE", "NEXT")
+		tab.Row("a", "ok", "now")
+		tab.Paint("STATE", Green)
+		tab.Row("b", "late", "now")
+		tab.Paint("STATE", Plain)
+		tab.Paint("REASON", Red)
+		want := "NAME  STATE  NEXT\na     ok     now\nb     late   now\n"
+		if color {
+			want = strings.Replace(want, "ok", "\x1b[32mok\x1b[0m", 1)
+		}
+		var out bytes.Buffer
+		if tab.Write(&out, ""); out.String() != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package output
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,7 +13,28 @@ import (
 // Table lines up cells in columns two blanks apart. (text/tabwriter would do,
 // but takes a Japanese letter for as wide as a Latin one, so a job called
 // レポート would push its row out of line.)
-type Table struct{ rows [][]string }
+type Table struct {
+	// Columns is how many the terminal has; 0 means no limit. Cells that do not fit go below their
+	// row: at first the last column, then the ones that Below names, and the others from the right.
+	Columns int
+	Below   []string
+	Color   bool // cells are colored as Paint says
+
+	rows   [][]string
+	colors map[[2]int]Color // by row and column
+}
+
+// Color is the color of a cell, as a terminal takes it.
+type Color string
+
+// The colors.
+const (
+	Plain  Color = ""
+	Alarm  Color = "1;31" // bright red
+	Red    Color = "31"
+	Green  Color = "32"
+	Yellow Color = "33"
+)
 
 // How many columns a cell takes: as many as the longest name; the last one, which pads no other
 // row, more. Longer text is clipped. Only JSON has all of it.
@@ -20,6 +42,9 @@ const (
 	maxCell = 200
 	maxLast = 1000
 )
+
+// below is how far cells below their row are indented.
+const below = 4
 
 // Row adds a row. A cell is one line of printable text; an empty one shows as
 // "-", so that every row has as many words in the same places.
@@ -38,6 +63,16 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
+// Paint colors the cell of the last row that has that header.
+func (t *Table) Paint(header string, color Color) {
+	if i := slices.Index(t.rows[0], header); t.Color && i >= 0 && color != Plain {
+		if t.colors == nil {
+			t.colors = make(map[[2]int]Color)
+		}
+		t.colors[[2]int{len(t.rows) - 1, i}] = color
+	}
+}
+
 // Write renders the rows, each behind indent. The last column is not padded.
 func (t *Table) Write(out *bytes.Buffer, indent string) {
 	var widths []int
@@ -49,15 +84,75 @@ func (t *Table) Write(out *bytes.Buffer, indent string) {
 			widths[i] = max(widths[i], width(cell))
 		}
 	}
-	for _, row := range t.rows {
+	shown, moved := t.fit(widths, len(indent))
+	for r, row := range t.rows {
 		out.WriteString(indent)
-		for i, cell := range row {
+		for k, i := range shown {
+			if i >= len(row) {
+				break
+			}
+			cell := row[i]
+			if color := t.colors[[2]int{r, i}]; color != Plain {
+				cell = "\x1b[" + string(color) + "m" + cell + "\x1b[0m"
+			}
 			out.WriteString(cell)
-			if i < len(row)-1 {
-				out.WriteString(strings.Repeat(" ", widths[i]-width(cell)+2))
+			if k < len(shown)-1 && i < len(row)-1 {
+				out.WriteString(strings.Repeat(" ", widths[i]-width(row[i])+2))
 			}
 		}
 		out.WriteByte('\n')
+		if r > 0 {
+			t.writeBelow(out, row, moved, strings.Repeat(" ", len(indent)+below))
+		}
+	}
+}
+
+// fit returns which columns fit into the terminal, and which go below, in their order.
+func (t *Table) fit(widths []int, indent int) (shown, moved []int) {
+	for i, w := range widths {
+		shown, indent = append(shown, i), indent+w+2
+	}
+	total := indent - 2
+	if t.Columns == 0 {
+		return shown, nil
+	}
+	leave := []int{len(widths) - 1}
+	for _, header := range t.Below {
+		if i := slices.Index(t.rows[0], header); i > 0 {
+			leave = append(leave, i)
+		}
+	}
+	for i := len(widths) - 1; i > 0; i-- {
+		leave = append(leave, i)
+	}
+	for _, i := range leave {
+		if at := slices.Index(shown, i); total > t.Columns && at > 0 {
+			shown, moved, total = slices.Delete(shown, at, at+1), append(moved, i), total-widths[i]-2
+		}
+	}
+	slices.Sort(moved)
+	return shown, moved
+}
+
+// writeBelow writes the cells that do not fit and are not empty, the last one by itself.
+func (t *Table) writeBelow(out *bytes.Buffer, row []string, moved []int, indent string) {
+	var named []string
+	last := ""
+	for _, i := range moved {
+		switch {
+		case i >= len(row) || row[i] == "-":
+		case i == len(t.rows[0])-1:
+			last = row[i]
+		default:
+			named = append(named, t.rows[0][i]+" "+row[i])
+		}
+	}
+	for _, text := range []string{strings.Join(named, ", "), last} {
+		for _, line := range Wrap(text, t.Columns-len(indent)) {
+			if line != "" {
+				out.WriteString(indent + line + "\n")
+			}
+		}
 	}
 }
 

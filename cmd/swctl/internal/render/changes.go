@@ -8,7 +8,6 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -69,7 +68,7 @@ func (p Page) stillRuns(job admin.JobStatus, shards, run string) {
 	case len(job.Slots) > 0:
 		p.linef("  %s: %d", shards, n)
 	default:
-		p.linef("  its run of %s on %s %s", plain.Absolute(job.LastRun.Tick, job.Job.Zone()), job.LastRun.InstanceID, run)
+		p.linef("  its run of %s on %s %s", p.at(job.LastRun.Tick, job.Job.Zone()), job.LastRun.InstanceID, run)
 	}
 }
 

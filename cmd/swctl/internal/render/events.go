@@ -10,7 +10,7 @@ import (
 
 // Event is a line: when it happened, to what, and what.
 func (p Page) Event(ev admin.Event) {
-	at := plain.Absolute(ev.At, time.UTC)
+	at := p.at(ev.At, time.UTC)
 	if at == "" {
 		at = "-"
 	}

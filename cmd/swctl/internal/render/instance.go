@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
@@ -52,14 +51,13 @@ func (p Page) Instance(d admin.InstanceDetails) {
 	if len(d.Slots) == 0 {
 		return
 	}
-	t := &output.Table{}
-	t.Row("NAME", "SINCE", "TOKEN", "RUN")
+	t := p.table([]string{"NAME", "SINCE", "TOKEN", "RUN"})
 	for _, slot := range d.Slots {
 		run := slot.Error
 		if slot.Run != nil {
-			run = fmt.Sprintf("began %s, tick %s, attempt %d", plain.Relative(slot.Run.Started, p.Now), p.moment(slot.Run.Tick, time.UTC), slot.Run.Attempt)
+			run = fmt.Sprintf("began %s, tick %s, attempt %d", p.ago(slot.Run.Started), p.moment(slot.Run.Tick, time.UTC), slot.Run.Attempt)
 		}
-		t.Row(slot.Name, plain.Relative(slot.Since, p.Now), strconv.FormatInt(slot.Token, 10), run)
+		t.Row(slot.Name, p.ago(slot.Since), strconv.FormatInt(slot.Token, 10), run)
 	}
 	t.Write(p.Out, "  ")
 }

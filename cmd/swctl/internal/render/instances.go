@@ -6,16 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Instances is a table of those that run.
 func (p Page) Instances(all []admin.Instance) {
-	t := &output.Table{}
-	t.Row("INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE")
+	t := p.table([]string{"INSTANCE", "STATE", "OWNED", "WEIGHT", "HOST", "PID", "STARTED", "VERSION", "NOTE"}, "WEIGHT", "PID", "VERSION")
 	for _, i := range all {
 		pid, weight := "", ""
 		if i.PID != 0 { // its record can be read
@@ -25,17 +22,18 @@ func (p Page) Instances(all []admin.Instance) {
 		if i.Leader {
 			state = "leader"
 		}
-		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, plain.Relative(i.StartedAt, p.Now), cmp.Or(i.Program, i.Version), words.Line(words.OfInstance(i, p.Now)))
+		found := words.OfInstance(i, p.Now)
+		t.Row(i.ID, state, words.Owned(i), weight, i.Host, pid, p.ago(i.StartedAt), cmp.Or(i.Program, i.Version), words.Line(found))
+		t.Paint("STATE", color(found))
 	}
 	t.Write(p.Out, "")
 }
 
 // Gone is a table of instances that have left.
 func (p Page) Gone(all []admin.GoneInstance) {
-	t := &output.Table{}
-	t.Row("INSTANCE", "GONE", "LAST SIGN", "HOST", "PID", "STARTED", "VERSION", "HOW")
+	t := p.table([]string{"INSTANCE", "GONE", "LAST SIGN", "HOST", "PID", "STARTED", "VERSION", "HOW"}, "PID", "VERSION")
 	for _, g := range all {
-		t.Row(g.ID, plain.Moment(g.At, p.Now, time.UTC), plain.Absolute(g.LastSign, time.UTC), g.Host, strconv.Itoa(g.PID), plain.Relative(g.StartedAt, p.Now), g.Version, words.HowGone(g))
+		t.Row(g.ID, p.moment(g.At, time.UTC), p.at(g.LastSign, time.UTC), g.Host, strconv.Itoa(g.PID), p.ago(g.StartedAt), g.Version, words.HowGone(g))
 	}
 	t.Write(p.Out, "")
 }

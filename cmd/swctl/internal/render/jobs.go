@@ -3,8 +3,8 @@ package render
 import (
 	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
@@ -19,27 +19,26 @@ func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 	if reasons {
 		header = append(header, "REASON")
 	}
-	t := &output.Table{}
-	t.Row(header...)
+	t := p.table(header, "ZONE", "SCHEDULE")
 	for _, job := range jobs {
 		owner, _, _ := p.owner(job)
-		last := words.LastRun(job.LastRun, p.Now)
 		if len(job.Slots) > 0 {
-			owner, last = words.Owners(job.Slots), words.LastOf(job.Slots, p.Now)
+			owner = words.Owners(job.Slots)
 		}
-		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.State(job), owner, last, plain.Relative(job.NextRun, p.Now)}
+		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.Health(job), owner, p.last(job), p.ago(job.NextRun)}
 		if reasons {
 			row = append(row, words.Line(job.Conditions))
 		}
 		t.Row(row...)
+		t.Paint("STATE", color(job.Conditions))
 	}
 	t.Write(p.Out, indent)
 }
 
 // WideJobs is a table with a row for each job, or for each of its shards, and every column.
 func (p Page) WideJobs(jobs []admin.JobStatus) {
-	t := &output.Table{}
-	t.Row("NAME", "SCHEDULE", "ZONE", "HANDLER", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+	t := p.table([]string{"NAME", "SCHEDULE", "ZONE", "HANDLER", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"},
+		"TOKEN", "PARAMETER", "HANDLER", "ZONE", "SCHEDULE", "SINCE")
 	for _, job := range jobs {
 		for _, slot := range words.Slots(job) {
 			param := ""
@@ -47,6 +46,7 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 				param = slot.Shard.Parameter
 			}
 			t.Row(append([]string{words.Name(slot), slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param}, p.slot(slot)...)...)
+			t.Paint("STATE", color(slot.Conditions))
 		}
 	}
 	t.Write(p.Out, "")
@@ -55,19 +55,20 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 // shards is a table with a row for each shard of a job, or for each instance of one that runs on
 // all.
 func (p Page) shards(job admin.JobStatus) {
-	t := &output.Table{}
 	if words.Everywhere(job) {
-		t.Row("INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+		t := p.table([]string{"INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, "TOKEN", "SINCE")
 		for _, slot := range job.Slots {
 			columns := p.slot(unpaused(slot))
 			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
+			t.Paint("STATE", color(slot.Conditions))
 		}
 		t.Write(p.Out, "  ")
 		return
 	}
-	t.Row("SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON")
+	t := p.table([]string{"SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, "TOKEN", "SINCE", "PARAMETER")
 	for _, slot := range job.Slots {
 		t.Row(append([]string{strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter}, p.slot(unpaused(slot))...)...)
+		t.Paint("STATE", color(slot.Conditions))
 	}
 	t.Write(p.Out, "  ")
 }
@@ -83,15 +84,28 @@ func unpaused(slot admin.JobStatus) admin.JobStatus {
 // slot is the end of a wide row.
 func (p Page) slot(slot admin.JobStatus) []string {
 	owner, since, token := p.owner(slot)
-	return []string{words.State(slot), owner, since, token, words.LastRun(slot.LastRun, p.Now), plain.Relative(slot.NextRun, p.Now), words.Line(slot.Conditions)}
+	return []string{words.Health(slot), owner, since, token, p.last(slot), p.ago(slot.NextRun), words.Line(slot.Conditions)}
 }
 
 // owner is who owns a job, or a shard, since when and with which token.
 func (p Page) owner(job admin.JobStatus) (owner, since, token string) {
 	if o := job.Owner; o != nil {
-		return o.InstanceID, plain.Relative(o.Since, p.Now), strconv.FormatInt(o.Token, 10)
+		return o.InstanceID, p.ago(o.Since), strconv.FormatInt(o.Token, 10)
 	}
 	return "", "", ""
+}
+
+// last is the result of the last run of a job, or of the last runs of its shards, with their tick.
+func (p Page) last(job admin.JobStatus) string {
+	text := words.LastRun(job.LastRun, p.Now)
+	if len(job.Slots) > 0 {
+		text = words.LastOf(job.Slots, p.Now)
+	}
+	tick := words.LastTick(job)
+	if result, dated := strings.CutSuffix(text, plain.Relative(tick, p.Now)); dated {
+		return result + p.ago(tick)
+	}
+	return text
 }
 
 // running counts the shards of a job whose run is in progress.

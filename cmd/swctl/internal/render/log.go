@@ -5,15 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // Log is a table of who did what.
 func (p Page) Log(entries []admin.LogEntry) {
-	t := &output.Table{}
-	t.Row("TIME", "RELATIVE", "WHAT", "OF", "BY", "FROM", "REASON")
+	t := p.table([]string{"TIME", "RELATIVE", "WHAT", "OF", "BY", "FROM", "REASON"}, "RELATIVE", "FROM")
 	for _, e := range entries {
 		of := strings.Join(e.Jobs, ", ")
 		switch {
@@ -24,7 +22,7 @@ func (p Page) Log(entries []admin.LogEntry) {
 		case e.Where != "":
 			of += " on " + e.Where
 		}
-		t.Row(plain.Absolute(e.At, time.UTC), plain.Relative(e.At, p.Now), e.Kind, of, e.By, e.From, e.Reason)
+		t.Row(p.at(e.At, time.UTC), plain.Relative(e.At, p.Now), e.Kind, of, e.By, e.From, e.Reason)
 	}
 	t.Write(p.Out, "")
 }

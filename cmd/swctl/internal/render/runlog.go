@@ -18,34 +18,33 @@ import (
 // is shown of shards anyway.
 func (p Page) RunLog(entries []runlog.Entry, named bool) {
 	named = named || slices.ContainsFunc(entries, func(e runlog.Entry) bool { return e.Slot != entries[0].Slot })
-	t := &output.Table{}
 	header := historyHeader
 	if named {
 		header = slices.Insert(slices.Clone(header), 1, "JOB")
 	}
-	t.Row(header...)
+	t := p.table(header, historyBelow...)
 	for _, e := range entries {
 		row := p.historyRow(e.Entry, time.UTC)
-		row[1], row[8] = words.Logged(e, time.UTC, p.Now)
+		row[1], row[8] = words.Logged(e, p.in(time.UTC), p.Now)
 		if e.Kind == runlog.Gone {
-			row[0] = plain.Absolute(e.At, time.UTC)
+			row[0] = p.at(e.At, time.UTC)
 		}
 		if named {
 			row = slices.Insert(row, 1, cmp.Or(e.Slot, "(any)"))
 		}
 		t.Row(row...)
+		t.Paint("STATE", outcome(e.Entry))
 	}
 	t.Write(p.Out, "")
 }
 
 // Summaries is a table of a store's summary of each job.
 func (p Page) Summaries(sums []runlog.Summary) {
-	t := &output.Table{}
 	var header []string
 	for _, column := range words.SummaryColumns {
 		header = append(header, strings.ToUpper(column))
 	}
-	t.Row(header...)
+	t := p.table(header)
 	for _, s := range sums {
 		t.Row(words.Summary(s, p.Now)...)
 	}
@@ -55,9 +54,26 @@ func (p Page) Summaries(sums []runlog.Summary) {
 // historyHeader heads what historyRow returns.
 var historyHeader = []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
 
+// historyBelow are the columns that a narrow terminal has below the rows first.
+var historyBelow = []string{"CAUSE", "RUN", "ATTEMPT"}
+
+// outcome is the color of an entry.
+func outcome(e history.Entry) output.Color {
+	switch e.State {
+	case history.StateOK:
+		return output.Green
+	case history.StateRunning, history.StateSkipped, history.StateWaiting, "": // the last is no run
+		return output.Plain
+	case history.StateInterrupted, history.StateUnknown, history.StateRefused:
+		return output.Yellow
+	default:
+		return output.Red
+	}
+}
+
 // historyRow is a line about what became of a tick.
 func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
-	row := []string{plain.Absolute(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", e.RunID, words.Note(e, zone, p.Now)}
+	row := []string{p.at(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", p.runID(e.RunID), words.Note(e, p.in(zone), p.Now)}
 	if e.RunID != "" {
 		row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
 	}

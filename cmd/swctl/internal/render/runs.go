@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
@@ -16,19 +15,19 @@ import (
 // History is a table of what became of ticks; it has a column of shards if the job has several.
 func (p Page) History(job admin.JobStatus, entries []history.Entry) {
 	zone := job.Job.Zone()
-	t := &output.Table{}
 	header := historyHeader
 	shards := len(job.Slots) > 0 && !words.Everywhere(job)
 	if shards {
 		header = slices.Insert(slices.Clone(header), 1, "SHARD")
 	}
-	t.Row(header...)
+	t := p.table(header, historyBelow...)
 	for _, e := range entries {
 		row := p.historyRow(e, zone)
 		if shards && e.Shard != nil {
 			row = slices.Insert(row, 1, strconv.Itoa(*e.Shard))
 		}
 		t.Row(row...)
+		t.Paint("STATE", outcome(e))
 	}
 	t.Write(p.Out, "")
 }
@@ -60,8 +59,7 @@ func shardOf(run history.Entry) string {
 
 // Requests is a table of requests.
 func (p Page) Requests(list []admin.Request) {
-	t := &output.Table{}
-	t.Row("JOB", "REQUEST", "WHEN", "BY", "RUN", "ID", "REASON")
+	t := p.table([]string{"JOB", "REQUEST", "WHEN", "BY", "RUN", "ID", "REASON"}, "RUN")
 	for _, r := range list {
 		asked := "unreadable " + r.Kind
 		switch {
@@ -72,15 +70,14 @@ func (p Page) Requests(list []admin.Request) {
 		case r.Kind == admin.RequestStop:
 			asked = "stop of a run"
 		}
-		t.Row(r.Slot, asked, plain.Relative(r.At, p.Now), r.By, r.RunID, r.ID, r.Reason)
+		t.Row(r.Slot, asked, p.ago(r.At), r.By, p.runID(r.RunID), r.ID, r.Reason)
 	}
 	t.Write(p.Out, "")
 }
 
 // Ticks is a table of times in the zone of their schedule and in UTC, and the schedule in words.
 func (p Page) Ticks(ticks []api.Tick, means string) {
-	t := &output.Table{}
-	t.Row("TIME", "RELATIVE", "UTC")
+	t := p.table([]string{"TIME", "RELATIVE", "UTC"})
 	for _, tick := range ticks {
 		t.Row(plain.Absolute(tick.Local, tick.Local.Location()), plain.Relative(tick.Tick, p.Now), tick.Tick.Format("2006-01-02 15:04:05Z"))
 	}

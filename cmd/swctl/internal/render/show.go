@@ -95,7 +95,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.field("Shard", fmt.Sprintf("%d of %d, from 0", job.Shard.Index, job.Shard.Total))
 		p.field("Parameter", job.Shard.Parameter)
 	}
-	p.field("State", words.State(job))
+	p.field("State", words.Health(job))
 	for _, c := range job.Conditions {
 		p.condition(c, "swctl show "+plain.Quoted(job.Name), zone)
 	}
@@ -107,7 +107,7 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	}
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
-			plain.Absolute(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
+			p.at(a.Tick, zone), a.InstanceID, plain.Relative(a.At, p.Now)))
 	}
 }
 
@@ -141,8 +141,8 @@ func (p Page) run(run *history.Run, zone *time.Location) {
 		p.field("  cause", "swctl trigger, request "+run.Manual+words.By(run.AskedBy, run.AskedReason))
 	}
 	p.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
-	p.field("  started", plain.Absolute(run.Started, zone))
-	ended := plain.Absolute(run.Ended, zone)
+	p.field("  started", p.at(run.Started, zone))
+	ended := p.at(run.Ended, zone)
 	if ended != "" {
 		ended = fmt.Sprintf("%s, after %s", ended, plain.Span(run.Ended.Sub(run.Started)))
 	}
@@ -162,7 +162,7 @@ func (p Page) run(run *history.Run, zone *time.Location) {
 func (p Page) resizing(job admin.JobStatus, zone *time.Location) {
 	r := job.Resizing
 	if !r.Until.IsZero() {
-		p.field("  last tick", plain.Absolute(r.Until, zone)+", of the shards as they are")
+		p.field("  last tick", p.at(r.Until, zone)+", of the shards as they are")
 	}
 	var lines []string
 	const most = 10

@@ -1,0 +1,16 @@
+//go:build linux || darwin || freebsd
+
+package cmdline
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// windowSize asks a terminal for its size; 0 if it does not tell.
+func windowSize(stream *os.File) (columns, rows int) {
+	var size struct{ rows, columns, x, y uint16 }
+	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, stream.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
+	return int(size.columns), int(size.rows)
+}
