@@ -50,9 +50,9 @@ func (t *target) write(
 	ctx context.Context, c *Client, read records, parent string, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
 ) ([]zkconn.Stat, error) {
 	t.wrote, t.czxid = true, read.stat.Czxid
-	path := c.tree.Job(read.slot)
+	on := zkconn.On{Path: c.tree.Job(read.slot), Czxid: read.stat.Czxid, Below: parent}
 	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return signals.MultiBelow(ctx, c.conn, parent, path, read.stat.Czxid, of, ops...)
+		return signals.MultiOnAll(ctx, c.conn, []zkconn.On{on}, of, ops...)
 	})
 }
 

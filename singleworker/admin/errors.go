@@ -42,6 +42,8 @@ var (
 	// ErrTooLong means that a node has so many children that they are not listed: their names have
 	// more than 8 MiB.
 	ErrTooLong = zkconn.ErrTooLong
+	// ErrTooLarge means that a transaction would have more than 900 kB, which ZooKeeper does not take.
+	ErrTooLarge = errors.New("too much for one transaction")
 	// ErrDenied means that ZooKeeper's ACLs refused the call.
 	ErrDenied = zkconn.ErrDenied
 	// ErrOpenACL means that anybody who reaches ZooKeeper may change the group's nodes, although

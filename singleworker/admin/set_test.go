@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -98,5 +99,56 @@ func TestSubmitResumes(t *testing.T) {
 			}
 		}
 		w.wantSwitch(`{"schema":1,"paused":{"since":946728000000,"over":true}}`)
+	})
+}
+
+// Jobs are submitted in one transaction: all, once, also when its answer is lost, or none.
+func TestSubmitAll(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "old", Schedule: "@daily"})
+		of := func(schedule string, seen *Seen) []Submission {
+			var jobs []Submission
+			for _, name := range []string{"a", "old", "b"} {
+				jobs = append(jobs, Submission{job.Job{Name: name, Schedule: schedule}, SubmitOptions{Replace: true}})
+			}
+			jobs[1].Options.Seen = seen
+			return jobs
+		}
+		submit := func(schedule string, seen *Seen, want ...Outcome) {
+			t.Helper()
+			changes, err := w.c.SubmitAll(w.Context(), of(schedule, seen))
+			if err != nil || len(changes) != len(want) {
+				t.Fatalf("%+v, %v; want %s", changes, err, want)
+			}
+			for i, c := range changes {
+				if is := w.get(c.Job.Name); c.Outcome != want[i] || is.Version != c.Version || is.Job.Schedule != schedule {
+					t.Errorf("%+v, and it is v%d, %s; want %s", c, is.Version, is.Job.Schedule, want[i])
+				}
+			}
+		}
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
+		submit("@hourly", nil, OutcomeCreated, OutcomeReplaced, OutcomeCreated)
+		submit("@hourly", nil, OutcomeUnchanged, OutcomeUnchanged, OutcomeUnchanged)
+		seen := Seen{w.get("old").ID, w.get("old").Version}
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.Refuse(zkdev.BadVersion) })
+		submit("@weekly", &seen, OutcomeReplaced, OutcomeReplaced, OutcomeReplaced)
+		if _, err := w.c.SubmitAll(w.Context(), of("@monthly", &seen)); !errors.Is(err, ErrConflict) || w.get("a").Job.Schedule != "@weekly" {
+			t.Errorf("one has changed: %v, and a is %s", err, w.get("a").Job.Schedule)
+		}
+		bad := of("@monthly", nil)
+		bad[2].Job.Schedule = "@odd"
+		refused := new(invalid.FieldError)
+		if _, err := w.c.SubmitAll(w.Context(), bad); !errors.As(err, &refused) || w.get("a").Job.Schedule != "@weekly" {
+			t.Errorf("one is invalid: %v, and a is %s", err, w.get("a").Job.Schedule)
+		}
+		if _, err := w.c.Cancel(w.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		submit("@monthly", nil, OutcomeReplaced, OutcomeReplaced, OutcomeCreated)
+		entries, err := w.c.Log(w.Context(), LogOptions{Job: "a"})
+		if err != nil || len(entries) != 3 || entries[0].Kind != zkrec.DeedReplace || len(entries[0].Jobs) != 3 {
+			t.Errorf("the log has %+v, %v", entries, err)
+		}
 	})
 }

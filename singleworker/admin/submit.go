@@ -20,41 +20,54 @@ import (
 // *invalid.FieldError for opts.Pause and opts.Set, ErrExists, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Change, error) {
-	if err := j.Validate(); err != nil {
+	s, err := c.submission(ctx, j, opts)
+	if err != nil {
 		return Change{}, err
 	}
-	s := submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
+	if err := c.persist(ctx, func() error { return s.once(ctx) }); err != nil {
+		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
+	}
+	return s.change(), nil
+}
+
+// submission checks a job and its options.
+func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) (*submission, error) {
+	if err := j.Validate(); err != nil {
+		return nil, err
+	}
+	s := &submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
 	if opts.Set != "" {
 		if err := job.CheckNodeName(opts.Set); err != nil {
-			return Change{}, &invalid.FieldError{Field: "Set", Value: opts.Set, Err: err}
+			return nil, &invalid.FieldError{Field: "Set", Value: opts.Set, Err: err}
 		}
 		s.spec.FromFiles = zkrec.FromFiles{Set: opts.Set, Applied: s.spec.Fingerprint()}
 	}
 	if opts.Pause != nil {
 		if err := checkPause(*opts.Pause); err != nil {
-			return Change{}, err
+			return nil, err
 		}
 		s.pause = newPause(*opts.Pause)
 	}
 	var err error
 	if s.now, err = c.groupTime(ctx); err != nil {
-		return Change{}, fmt.Errorf("submit %s: %w", j.Name, err)
+		return nil, fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	if err := checkFires(j, s.now); err != nil {
-		return Change{}, err
+		return nil, err
 	}
 	if opts.Pause != nil {
 		if err := checkUntil(opts.Pause.Until, s.now); err != nil {
-			return Change{}, err
+			return nil, err
 		}
 	}
-	err = c.persist(ctx, func() error { return s.once(ctx) })
-	if err != nil {
-		return Change{}, fmt.Errorf("submit %s: %w", j.Name, uncertain(err, s.wrote))
-	}
+	return s, nil
+}
+
+// change tells how it ended.
+func (s *submission) change() Change {
 	s.done.Job = s.spec.Job.WithDefaults()
-	s.done.NextRun = nextOf(writtenAt(s.spec, s.now), c.clock.now().now)
-	return s.done, nil
+	s.done.NextRun = nextOf(writtenAt(s.spec, s.now), s.client.clock.now().now)
+	return s.done
 }
 
 // submission is one Submit over its tries.
@@ -66,7 +79,8 @@ type submission struct {
 	now    time.Time
 	done   Change
 
-	switched bool // the spec has another switch than the existing job
+	switched bool   // the spec has another switch than the existing job
+	batch    *batch // takes the writes, of SubmitAll; otherwise nil
 
 	target
 }
@@ -152,6 +166,12 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
 	}
+	if s.batch != nil {
+		s.done.Version++
+		s.wrote, s.czxid = true, read.stat.Czxid
+		s.batch.replaces(zkconn.On{Path: tree.Job(name), Czxid: s.czxid}, signals.OfJob(tree, name), ops)
+		return nil
+	}
 	stats, err := s.write(ctx, s.client, read, read.proofs(tree, true), deed, signals.OfJob(tree, name), ops...)
 	if err == nil {
 		s.done.Version = stats[0].Version
@@ -173,8 +193,13 @@ func (s *submission) create(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
+	ops := newNodes(tree.NewJob(s.spec.Job.Name, s.spec))
+	if s.batch != nil {
+		s.batch.ops = append(s.batch.ops, ops...)
+		return nil
+	}
 	deed := s.client.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
-	_, err := s.client.multi(ctx, deed, newNodes(tree.NewJob(s.spec.Job.Name, s.spec))...)
+	_, err := s.client.multi(ctx, deed, ops...)
 	return err
 }
 

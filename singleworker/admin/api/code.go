@@ -38,6 +38,7 @@ var codes = []struct {
 	{admin.ErrConflict, CodeConflict},
 	{admin.ErrNotDraining, CodeConflict},
 	{admin.ErrFull, CodeConflict},
+	{admin.ErrTooLarge, CodeConflict},
 	{admin.ErrInstancesLive, CodeConflict},
 	{admin.ErrCutOff, CodeConflict},
 	{admin.ErrTooLong, CodeConflict},

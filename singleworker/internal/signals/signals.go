@@ -81,20 +81,16 @@ func Multi(ctx context.Context, conn *zkconn.Conn, of []Signal, ops ...zkconn.Op
 	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.Multi(ctx, ops...) })
 }
 
+// MultiOnAll is zkconn.Conn.MultiOnAll in the same way.
+func MultiOnAll(ctx context.Context, conn *zkconn.Conn, on []zkconn.On, of []Signal, ops ...zkconn.Op) ([]zkconn.Stat, error) {
+	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.MultiOnAll(ctx, on, ops...) })
+}
+
 // MultiOn is zkconn.Conn.MultiOn in the same way.
 func MultiOn(
 	ctx context.Context, conn *zkconn.Conn, path string, czxid int64, of []Signal, ops ...zkconn.Op,
 ) ([]zkconn.Stat, error) {
 	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return conn.MultiOn(ctx, path, czxid, ops...) })
-}
-
-// MultiBelow is zkconn.Conn.MultiBelow in the same way.
-func MultiBelow(
-	ctx context.Context, conn *zkconn.Conn, parent, path string, czxid int64, of []Signal, ops ...zkconn.Op,
-) ([]zkconn.Stat, error) {
-	return write(ctx, conn, of, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return conn.MultiBelow(ctx, parent, path, czxid, ops...)
-	})
 }
 
 func write(

@@ -157,8 +157,8 @@ func TestUseACLs(t *testing.T) {
 	})
 }
 
-// The proof of MultiBelow goes below the given parent.
-func TestMultiBelow(t *testing.T) {
+// The proof of MultiOnAll goes below the given parent.
+func TestProofBelow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -174,11 +174,11 @@ func TestMultiBelow(t *testing.T) {
 		if _, err := conn.MultiOn(t.Context(), "/job", stat.Czxid, set); !errors.Is(err, ErrDenied) {
 			t.Errorf("MultiOn: %v, want %v", err, ErrDenied)
 		}
-		if _, err := conn.MultiBelow(t.Context(), "/job/register", "/job", stat.Czxid+1, set); !errors.Is(err, ErrBadVersion) {
-			t.Errorf("MultiBelow for another node: %v, want %v", err, ErrBadVersion)
+		if _, err := conn.MultiOnAll(t.Context(), []On{{"/job", stat.Czxid + 1, "/job/register"}}, set); !errors.Is(err, ErrBadVersion) {
+			t.Errorf("MultiOnAll for another node: %v, want %v", err, ErrBadVersion)
 		}
-		if stats, err := conn.MultiBelow(t.Context(), "/job/register", "/job", stat.Czxid, set); err != nil || len(stats) != 1 || stats[0].Version != 1 {
-			t.Errorf("MultiBelow: %+v, %v", stats, err)
+		if stats, err := conn.MultiOnAll(t.Context(), []On{{"/job", stat.Czxid, "/job/register"}}, set); err != nil || len(stats) != 1 || stats[0].Version != 1 {
+			t.Errorf("MultiOnAll: %+v, %v", stats, err)
 		}
 		if names, _, err := conn.Children(t.Context(), "/job/register"); len(names) > 0 || err != nil {
 			t.Errorf("left over: %q, %v", names, err)

@@ -1,10 +1,12 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -267,34 +269,49 @@ func (e *MultiError) Unwrap() error { return e.Err }
 // the node first, which the transaction deletes. It is the first of the operations that a
 // MultiError counts, and goes with the session if there was no answer.
 func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op) ([]Stat, error) {
-	return c.MultiBelow(ctx, path, path, czxid, ops...)
+	return c.MultiOnAll(ctx, []On{{Path: path, Czxid: czxid}}, ops...)
 }
 
-// MultiBelow is MultiOn with the ephemeral node below another one, which is below the node at path
-// and was created by the same transaction or later: who may not create nodes at path may be allowed
-// to there.
-func (c *Conn) MultiBelow(ctx context.Context, parent, path string, czxid int64, ops ...Op) ([]Stat, error) {
-	proof := parent + "/_proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
-	// Nothing is in it, so it is created even if InheritACL has found that the connection is to create
-	// no nodes.
-	err := c.call(ctx, "create", proof, func(s *session) error {
-		_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.aclAt(proof))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	stat, found, err := c.Exists(ctx, path)
-	if err == nil && (!found || stat.Czxid != czxid) {
-		err = &OpError{Op: "check", Path: path, Err: ErrBadVersion}
+// On is a node that was read.
+type On struct {
+	Path  string
+	Czxid int64 // of the transaction that had created it
+	// Below is where the ephemeral node is created: a node below Path that the same transaction
+	// created, or a later one. Who may not create nodes at Path may be allowed to there. Default: Path.
+	Below string
+}
+
+// MultiOnAll is MultiOn for readings of several nodes, or of none.
+func (c *Conn) MultiOnAll(ctx context.Context, of []On, ops ...Op) ([]Stat, error) {
+	var proofs []Op
+	var err error
+	for i := 0; i < len(of) && err == nil; i++ {
+		path := of[i].Path
+		proof := cmp.Or(of[i].Below, path) + "/_proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
+		// Nothing is in it, so it is created even if InheritACL has found that the connection is to
+		// create no nodes.
+		err = c.call(ctx, "create", proof, func(s *session) error {
+			_, err := s.zk.Create(c.chroot+proof, nil, zk.FlagEphemeral, c.aclAt(proof))
+			return err
+		})
+		if err != nil {
+			break
+		}
+		proofs = append(proofs, DeleteOp(proof, AnyVersion))
+		var stat Stat
+		var found bool
+		if stat, found, err = c.Exists(ctx, path); err == nil && (!found || stat.Czxid != of[i].Czxid) {
+			err = &OpError{Op: "check", Path: path, Err: ErrBadVersion}
+		}
 	}
 	if err == nil {
 		var stats []Stat
-		if stats, err = c.Multi(ctx, append([]Op{DeleteOp(proof, AnyVersion)}, ops...)...); err == nil {
-			return stats[1:], nil
+		if stats, err = c.Multi(ctx, append(slices.Clip(proofs), ops...)...); err == nil {
+			return stats[len(proofs):], nil
 		}
 	}
-	if !IsUnknown(err) {
+	for i := 0; i < len(proofs) && !IsUnknown(err); i++ {
+		proof := proofs[i].path
 		_ = c.call(ctx, "delete", proof, func(s *session) error { return s.zk.Delete(c.chroot+proof, AnyVersion) })
 	}
 	return nil, err

@@ -228,11 +228,13 @@ func TestMultiOn(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t)
+				s.have(t, "/other", "", 0)
 				s.have(t, "/job", "", 0)
 				conn := s.open(t, Config{}, nil)
+				_, other, otherErr := conn.Get(t.Context(), "/other")
 				_, stat, err := conn.Get(t.Context(), "/job")
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || otherErr != nil {
+					t.Fatal(err, otherErr)
 				}
 				if test.at != 0 {
 					s.Control(test.at, func(r *zkdev.Request) zkdev.Action {
@@ -252,12 +254,14 @@ func TestMultiOn(t *testing.T) {
 						}
 					})
 				}
-				stats, err := conn.MultiOn(t.Context(), "/job", stat.Czxid, SetOp("/job", []byte("new"), stat.Version))
+				set := SetOp("/job", []byte("new"), stat.Version)
+				stats, err := conn.MultiOnAll(t.Context(), []On{{Path: "/other", Czxid: other.Czxid}, {Path: "/job", Czxid: stat.Czxid}}, set)
 				if !errors.Is(err, test.want) || IsUnknown(err) || err == nil && (len(stats) != 1 || stats[0].Version != 1) {
 					t.Errorf("%+v, %v; want %v", stats, err, test.want)
 				}
 				data, stat, err := s.hand.Get(t.Context(), "/job")
-				if want := test.want == nil; err != nil || (string(data) == "new") != want || stat.NumChildren != 0 {
+				_, other, _ = s.hand.Get(t.Context(), "/other")
+				if want := test.want == nil; err != nil || (string(data) == "new") != want || stat.NumChildren+other.NumChildren != 0 {
 					t.Errorf("it has %q and %d children, %v; written: %v", data, stat.NumChildren, err, want)
 				}
 			})

@@ -22,6 +22,7 @@ const (
 	flagForce     = "force"
 	flagIfVersion = "if-version"
 	flagExitCode  = "exit-code"
+	flagAtomic    = "atomic"
 )
 
 // appliedAtOnce is how many jobs are submitted at the same time.
@@ -43,13 +44,15 @@ of another set. If these are more than a third of the set, it wants --confirm wi
 
 A job that code declares, or of another set, is a conflict: it is not touched without --force.
 With --if-version each job must have the version that its document tells, as swctl show prints
-it. Somebody else's change between the plan and its execution is a failure of that job.`,
+it. Somebody else's change between the plan and its execution is a failure of that job. With
+--atomic all jobs are one transaction, into which some hundred fit, and one failure is all.`,
 		Examples: `swctl apply -f jobs/ --dry-run
 swctl apply -f jobs/ --set billing --prune
 swctl show nightly -o json > nightly.json; $EDITOR nightly.json; swctl apply -f nightly.json --if-version
 swctl import crontab /etc/crontab --system --tz Europe/Berlin | swctl apply -f -`,
 		Flags: append(append(planFlags(),
 			cmdline.Flag{Name: flagConfirm, Usage: "`NUMBER` of the jobs that --prune cancels, if they are more than a third of the set"},
+			cmdline.Flag{Name: flagAtomic, Usage: "change all jobs, or none"},
 			cmdline.Flag{Name: flagDryRun, Usage: "print the plan, change nothing"},
 		), whoFlags(inLog)...),
 		Run: a.run(apply),
@@ -164,7 +167,12 @@ func apply(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	dryRun := c.Flags.Bool(flagDryRun)
+	dryRun, act := c.Flags.Bool(flagDryRun), p.act
+	if c.Flags.Bool(flagAtomic) {
+		if act = p.actAtOnce; p.opts.Prune {
+			return cmdline.Usage("apply: --%s and --%s are mutually exclusive", flagAtomic, flagPrune).Try("one after the other")
+		}
+	}
 	err = c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		if err := p.plan(ctx, client); err != nil || dryRun {
 			return err
@@ -173,7 +181,7 @@ func apply(ctx context.Context, c *call) error {
 			return cmdline.WithHint(fmt.Errorf("apply: --%s: %w: %d of the %d jobs of the set %s are not in the files; nothing was changed",
 				flagPrune, cmdline.ErrUnconfirmed, p.pruned, p.of, p.opts.Set), "--%s %s if that is meant; swctl diff lists them", flagConfirm, confirm)
 		}
-		return p.act(ctx, client)
+		return act(ctx, client)
 	})
 	if len(p.steps) == 0 {
 		return err
@@ -207,6 +215,28 @@ func (p *application) act(ctx context.Context, client group.Client) error {
 		return nil
 	}
 	return fmt.Errorf("apply: %d of %d jobs failed, and the others are done: %w", len(failed), len(p.steps), failed[0])
+}
+
+// actAtOnce does all steps in one transaction.
+func (p *application) actAtOnce(ctx context.Context, client group.Client) error {
+	var jobs []admin.Submission
+	var of []*files.Step
+	for i := range p.steps {
+		switch s := &p.steps[i]; s.Action {
+		case files.Conflict:
+			return fmt.Errorf("apply: nothing was changed: %w", &conflictError{s})
+		case files.Create, files.Change:
+			jobs, of = append(jobs, admin.Submission{Job: s.Job, Options: s.Options}), append(of, s)
+		}
+	}
+	changes, err := client.SubmitAll(ctx, jobs)
+	if err != nil {
+		return fmt.Errorf("apply: nothing was changed: %w", group.Refused(err))
+	}
+	for i, done := range changes {
+		of[i].Outcome = done.Outcome
+	}
+	return nil
 }
 
 // do does a step.

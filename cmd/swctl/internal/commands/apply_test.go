@@ -238,6 +238,42 @@ func TestApplyIsCompletedByTheSameCommand(t *testing.T) {
 	}
 }
 
+// With --atomic all jobs are changed, in one transaction, or none.
+func TestApplyAtomic(t *testing.T) {
+	t.Parallel()
+	onGroup(t, func(t *testing.T, h *harness) {
+		t.Helper()
+		apply := func(text string) cmdline.ExitCode { return h.exec(append(applyStdin(h, text), "--atomic")...) }
+		if code := apply(yamlOf("0 5 * * *", "a", "b", "orphan", "nightly")); code != cmdline.ExitConflict || !strings.Contains(h.errs.String(), "nothing was changed: stdin:11:1: nightly: code declares it") {
+			t.Errorf("with a conflict: exit %d: %s%s", code, h.out.String(), h.errs.String())
+		}
+		if code := h.exec("show", "a"); code != cmdline.ExitNotFound {
+			t.Errorf("a was created: exit %d", code)
+		}
+		jobs := yamlOf("0 5 * * *", "a", "b", "orphan")
+		if code := apply(jobs); code != cmdline.ExitOK || !strings.HasSuffix(h.out.String(), "\n2 created, 1 replaced\n") {
+			t.Errorf("exit %d: %s%s", code, h.out.String(), h.errs.String())
+		}
+		if code := apply(jobs); code != cmdline.ExitOK || h.out.String() != "3 unchanged\n" {
+			t.Errorf("again: exit %d: %s%s", code, h.out.String(), h.errs.String())
+		}
+		h.exec("log", "a", "-o", "json")
+		if text := h.out.String(); strings.Count(text, `"kind": "replace"`) != 1 || !strings.Contains(text, `"orphan"`) {
+			t.Errorf("the log has %s", text)
+		}
+		var many strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&many, "---\nname: m%d\nschedule: '@daily'\nargs: {k: %s}\n", i, strings.Repeat("x", 50_000))
+		}
+		if code := apply(many.String()); code != cmdline.ExitConflict || !strings.Contains(h.errs.String(), "too much for one transaction: 20 jobs\ntry: fewer jobs at once") {
+			t.Errorf("too many: exit %d: %s", code, h.errs.String())
+		}
+		if code := h.exec(append(applyStdin(h, jobs), "--atomic", "--prune", "--set", "s")...); code != cmdline.ExitUsage {
+			t.Errorf("with --prune: exit %d: %s", code, h.errs.String())
+		}
+	})
+}
+
 // What export writes, apply reads: nothing changes.
 func TestExport(t *testing.T) {
 	t.Parallel()

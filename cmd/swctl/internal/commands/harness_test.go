@@ -497,6 +497,14 @@ func (f *fakeClient) Why(ctx context.Context, name string, at time.Time) (admin.
 	}, nil
 }
 
+func (f *fakeClient) SubmitAll(ctx context.Context, jobs []admin.Submission) (done []admin.Change, err error) {
+	for _, of := range jobs {
+		one, failed := f.Submit(ctx, of.Job, of.Options)
+		done, err = append(done, one), errors.Join(err, failed)
+	}
+	return done, err
+}
+
 // AwaitOwner ends at once, as with its context, when nobody adopts the job.
 func (f *fakeClient) AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error) {
 	job := f.jobs[name]

@@ -40,6 +40,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
 
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
+	SubmitAll(ctx context.Context, jobs []admin.Submission) ([]admin.Change, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
 	Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
@@ -151,6 +152,8 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "%s", unavailable(set, err))
 	case errors.Is(err, admin.ErrFull):
 		return cmdline.WithHint(err, "another --server-type, or servers with a chroot (host:2181/jobs2), for part of the jobs")
+	case errors.Is(err, admin.ErrTooLarge):
+		return cmdline.WithHint(err, "fewer jobs at once, or without --atomic")
 	case errors.Is(err, admin.ErrTooLong):
 		return cmdline.WithHint(err, "ZooKeeper's own shell (deleteall) to remove what the application did not create there")
 	case errors.Is(err, admin.ErrDenied):
