@@ -158,7 +158,7 @@ installed: ## go install of each command from a module proxy that has this clone
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
-	integration/packages.sh bash zsh fish
+	integration/packages.sh bash zsh fish mandoc man-db
 	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos|install)$$')
 
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestCompletion(t *testing.T) {
 	// It has only swctl's completion, and says how it was called.
 	standIn := fmt.Sprintf("#!/bin/sh\ncase $1 in __complete | completion) exec '%s' \"$@\" ;; esac\nprintf 'GOT '; printf '<%%s>' \"$@\"; echo\n", buildSwctl(t))
 	bin := t.TempDir()
-	c.must(os.WriteFile(filepath.Join(bin, "swctl"), []byte(standIn), 0o700)) //nolint:gosec // it is a program
+	c.must(os.WriteFile(filepath.Join(bin, "swctl"), []byte(standIn), 0o700))
 	for name, start := range shells {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,13 +86,13 @@ func startShell(t *testing.T, name, command, bin string, env ...string) *shell {
 			t.Fatalf("%v; run integration/packages.sh bash zsh fish", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // for all lines
 	cmd := exec.CommandContext(ctx, "script", "-qec", command, "/dev/null")
 	cmd.Dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(cmd.Dir, "billing.auth"), []byte("a:b"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(env, "HOME="+cmd.Dir, "PATH="+bin+":"+os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "INPUTRC=/dev/null", "SHELL=/bin/sh")
+	cmd.Env = append(slices.Clip(env), "HOME="+cmd.Dir, "PATH="+bin+":"+os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "INPUTRC=/dev/null", "SHELL=/bin/sh")
 	keys, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func startShell(t *testing.T, name, command, bin string, env ...string) *shell {
 	s := &shell{t: t, keys: keys, lines: lines}
 	t.Cleanup(func() {
 		s.enter("exit")
-		for range lines { //nolint:revive // until it has ended
+		for range lines { // until it has ended
 		}
 		cancel()
 		_ = cmd.Wait() // an interactive shell ends with the code of its last command

@@ -203,7 +203,7 @@ func checkCall(call []string) error {
 	if len(call) == 0 || len(verb) == 0 || slices.Contains([]string{"list,", "dev,"}, call[0]) {
 		return nil // swctl as such
 	}
-	if verb[0] == "help" {
+	if verb[0] == "help" && !slices.ContainsFunc(call, func(word string) bool { return strings.HasPrefix(word, "-") }) {
 		verb = verb[1:]
 	}
 	var text []byte
@@ -233,8 +233,10 @@ func TestCheckCall(t *testing.T) {
 	for line, want := range map[string]string{
 		"swctl list -o json | jq .":                    "",
 		"./bin/swctl instances drain app-2 --wait # a": "",
-		"swctl":               "",
-		"swctl help schedule": "",
+		"swctl":                "",
+		"swctl help schedule":  "",
+		"swctl help --man DIR": "",
+		"swctl help --men DIR": "no such flag: --men",
 		"swctl set NAME --arg 'a --b=1' --retries=3": "",
 		"swctl lst":                           "no such command",
 		"swctl instances drain app-2 --force": "no such flag: --force",

@@ -171,7 +171,7 @@ func (c completion) argument(ctx context.Context) (offers []Offer) {
 
 // ofKind offers the names of a kind. It leaves out jobs that the line names already.
 func (c completion) ofKind(ctx context.Context, kind Kind) []Offer {
-	switch kind {
+	switch kind { //nolint:exhaustive // the others are read below
 	case "":
 		return nil
 	case kindFile:

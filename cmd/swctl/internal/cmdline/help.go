@@ -23,12 +23,20 @@ func (a *App) helpCommand() *Command {
 		Short: "show help for a command, or for exit-codes or schedule",
 		Examples: `swctl help submit
 swctl help exit-codes
-swctl help schedule`,
-		Run: a.help, Lenient: true,
+swctl help schedule
+swctl help --man /usr/local/share/man/man1`,
+		Flags: []Flag{{Name: flagMan, Usage: "`DIR` write all of it there, as pages for man"}},
+		Run:   a.help, Lenient: true,
 	}
 }
 
 func (a *App) help(_ context.Context, c *Call) error {
+	switch {
+	case c.Flags.IsSet(flagMan) && len(c.Args) > 0:
+		return Usage("help --%s writes all pages, and takes no arguments", flagMan).Try("swctl help --%s DIR", flagMan)
+	case c.Flags.IsSet(flagMan):
+		return a.writeMan(c.Flags.String(flagMan))
+	}
 	name := strings.Join(c.Args, " ")
 	if len(c.Args) > 1 && find(a.commands(), name) == nil {
 		return Usage("help takes one command or topic").Try("swctl help %s", c.Args[0])
@@ -55,10 +63,12 @@ func (a *App) help(_ context.Context, c *Call) error {
 	}
 }
 
+const about = `submits, cancels and shows the timed jobs that the instances of an
+application share through ZooKeeper.`
+
 func (a *App) appHelp() []byte {
 	var out bytes.Buffer
-	out.WriteString(`swctl submits, cancels and shows the timed jobs that the instances of an
-application share through ZooKeeper.
+	out.WriteString("swctl " + about + `
 
 Usage:
   swctl COMMAND [ARGUMENTS] [FLAGS]

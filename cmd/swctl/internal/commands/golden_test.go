@@ -19,7 +19,7 @@ import (
 
 func TestHelpGolden(t *testing.T) {
 	t.Parallel()
-	topics := []string{"", "exit-codes", "schedule"}
+	topics := []string{"", "exit-codes", "schedule", "help"}
 	for _, cmd := range newHarness(t).Commands {
 		topics = append(topics, cmd.Name)
 	}
