@@ -33,7 +33,7 @@ const (
 	barWidth    = 10
 	barGap      = 4
 	// A chart has room for fewBars at least, so that one run is no wall, and for maxBars at most.
-	fewBars = 15
+	fewBars = 40
 	maxBars = 60
 )
 
