@@ -201,6 +201,10 @@ func (f *fake) Clock() (now time.Time, ahead time.Duration, own bool) {
 	return time.Now().Add(-f.ahead), f.ahead, false
 }
 
+func (f *fake) Gone(ctx context.Context) ([]admin.GoneInstance, error) {
+	return []admin.GoneInstance{{ID: "app-3", Host: "db9", How: admin.GoneHung, At: noon.Add(-5 * time.Hour), LastSign: noon.Add(-6 * time.Hour), StartedAt: noon.Add(-7 * time.Hour)}}, f.begin(ctx, "Gone")
+}
+
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
 }

@@ -77,6 +77,17 @@ func (g *group) instance(ctx context.Context, id string) (admin.InstanceDetails,
 	return detail(ctx, g.readings, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return g.client.Instance(ctx, id) })
 }
 
+// gone are the instances that left within the last day, or none without the right to read them.
+func (g *group) gone(ctx context.Context) ([]admin.GoneInstance, error) {
+	return shared(ctx, g.readings, "gone", func(ctx context.Context) ([]admin.GoneInstance, error) {
+		all, err := g.client.Gone(ctx)
+		if errors.Is(err, admin.ErrDenied) {
+			err = nil
+		}
+		return all, err
+	})
+}
+
 // jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
 func (g *group) jobLog(ctx context.Context, name string) (reading, error) {
 	if g.log == nil {

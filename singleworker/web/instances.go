@@ -41,13 +41,27 @@ func instanceRowOf(i admin.Instance, l look) instanceRow {
 	return row
 }
 
+// goneRow is an instance that has left.
+type goneRow struct {
+	ID, Host, How         string
+	Gone, Started, Signed stamp
+}
+
 func (p *pages) instances(r *http.Request, s *snapshot) (view, error) {
 	l := p.look(r)
+	gone, err := p.group.gone(r.Context())
+	if err != nil {
+		return view{}, err
+	}
 	type body struct {
 		Rows   []instanceRow
+		Gone   []goneRow
 		Orders []string
 	}
 	var b body
+	for _, g := range gone {
+		b.Gone = append(b.Gone, goneRow{g.ID, g.Host, words.HowGone(g), l.stamp(g.At), l.stamp(g.StartedAt), l.stamp(g.LastSign)})
+	}
 	has := make(map[string]map[string]bool) // handlers of instances
 	for _, job := range s.jobs {
 		for _, id := range job.Registered {

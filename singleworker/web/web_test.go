@@ -85,7 +85,7 @@ func TestPages(t *testing.T) {
 			"<dt>Schedule</dt><dd>every day at 10:00 Europe/Berlin</dd>", "Try: </span><code>swctl history nightly --failed</code>")
 		s.wants("/job?name=nightly&at=2000-01-01T09:00:00Z", "Why: the tick of 2000-01-01T09:00:00Z", "ran on app-2 from")
 		s.wants("/job?name=parts", "parts[1]")
-		s.wants("/instances", "app-9 is disabled 1h ago by bob@ops: disk", "1/20")
+		s.wants("/instances", "app-9 is disabled 1h ago by bob@ops: disk", "1/20", "5h ago</time>", "it hung: it gave no sign of life for 1h")
 		s.wants("/instance?id=app-2", "0x10a, timeout 10s", "report")
 		if page := s.get("/jobs?q=ORPH"); strings.Contains(page, "name=nightly") || !strings.Contains(page, "name=orphan") {
 			t.Errorf("filtered by name:\n%s", page)
@@ -121,6 +121,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 			{ID: "app-1", State: admin.InstanceWrongClock}, {ID: "app-2", State: admin.InstanceNone},
 			{ID: "app-3", State: admin.InstanceDisabled, Order: &admin.Order{Host: "db 8", At: now.Add(-25 * time.Hour)}},
 			{ID: "app-4", State: admin.InstanceDrained, Order: &admin.Order{Incarnation: "i4", At: now}, JobOrders: []admin.Order{{Job: "1"}}},
+			{ID: "app-5", State: admin.InstanceActive, Silent: 5 * time.Second},
 		},
 	}
 	var got, kinds []string
@@ -130,7 +131,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	want := []string{
 		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
 		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2",
-		"app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
+		"app-5 silent: swctl instances show app-5", "app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
 		"1 long paused: swctl resume 1", "app-3 long disabled: swctl instances enable --host 'db 8'",
 	}
 	if !slices.Equal(got, want) {
