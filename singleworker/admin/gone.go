@@ -52,9 +52,9 @@ func (c *Client) Gone(ctx context.Context) ([]GoneInstance, error) {
 	})
 }
 
-// goneOf judges how an instance went. Its last sign of life may have come as long after the last one
-// that was read as its signs were unread, and its session ends one to one and a half timeouts after
-// it was last heard.
+// goneOf judges how an instance went. Its last sign of life may have come as long after the last
+// one that was read as its signs were unread, and its session ends one to one and a half timeouts
+// after it was last heard.
 func goneOf(d zkrec.Departed, at time.Time) GoneInstance {
 	g := GoneInstance{
 		ID: d.SID, Incarnation: d.Incarnation, Host: d.Host, PID: d.PID, StartedAt: zkrec.UTC(d.StartedAt), Version: d.Version,

@@ -45,7 +45,9 @@ type LogEntry struct {
 	// Kind is "submit", "replace", "set", "pause", "resume", "cancel", "clear", "repair", "drain",
 	// "disable", "enable" or "acl" (roles), or what was asked: "trigger", "stop-run" or "withdraw",
 	// which cancels requests. "declare" if a program's code has replaced what a job was, or created it
-	// while it ran. "unreadable" if the entry cannot be read. Newer versions have others.
+	// while it ran. "outage" if ZooKeeper did not answer the instance From for more than 3 seconds: at
+	// most two instances tell of each. "unreadable" if the entry cannot be read. Newer versions have
+	// others.
 	Kind   string   `json:"kind"`
 	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
 	More   int      `json:"more,omitempty"` // how many jobs there are beside those
@@ -53,6 +55,9 @@ type LogEntry struct {
 	By     string   `json:"by"`   // as the client said
 	From   string   `json:"from"` // the Config.From of the client, or the instance whose program did it
 	Reason string   `json:"reason"`
+	// Since and Until are of an outage, by the clock of From.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // LogCancel is the Kind of an entry that tells who has canceled jobs.
@@ -105,7 +110,7 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 		if opts.Job == "" || d.More > 0 || slices.ContainsFunc(d.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == opts.Job }) {
 			entries = append(entries, LogEntry{
 				At: zkrec.UTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
-				By: d.By, From: d.From, Reason: d.Reason,
+				By: d.By, From: d.From, Reason: d.Reason, Since: zkrec.Time(d.Since), Until: zkrec.Time(d.Until),
 			})
 		}
 	})

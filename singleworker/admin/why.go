@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,6 +60,10 @@ type Explanation struct {
 	// ShardsSince is the last tick of the shards as they were before the last change of
 	// shards; zero if they never changed.
 	ShardsSince time.Time `json:"shards_since,omitzero"`
+	// Outage is one in which ZooKeeper did not answer between the tick and the end of its run, or at
+	// the requested time. Leader is who leads, if the group is in latch mode. Only Client.Why tells.
+	Outage *Outage `json:"outage,omitempty"`
+	Leader *Leader `json:"leader,omitempty"`
 	// At is when the records were read.
 	At time.Time `json:"at"`
 
@@ -76,7 +82,20 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 	if err != nil {
 		return Explanation{}, err
 	}
-	return p.Why(at), nil
+	return retried(ctx, c, fmt.Sprintf("why %q", name), func() (Explanation, error) { return c.around(ctx, p.Why(at)) })
+}
+
+// around adds to an explanation the contents of records beside ticks.
+func (c *Client) around(ctx context.Context, x Explanation) (Explanation, error) {
+	outages, err := c.outages(ctx)
+	if err != nil && !errors.Is(err, ErrDenied) {
+		return x, err
+	}
+	x.Outage = x.outage(outages)
+	if x.Leader, err = c.leader(ctx); errors.Is(err, ErrDenied) {
+		err = nil // who may not read the queue learns nothing of it
+	}
+	return x, err
 }
 
 // Past is what the records had of a job, or of a shard, when they were read.

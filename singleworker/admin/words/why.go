@@ -26,6 +26,7 @@ func Why(x admin.Explanation) []string {
 		w.owner()
 		w.next()
 	}
+	w.around()
 	return append(w.sentences, advice(x.Job)...)
 }
 
@@ -85,7 +86,7 @@ func (w *writer) fate() {
 	case len(w.Entries) > 0:
 		w.recorded(name)
 	case w.Fate == admin.FateComing && w.Pause != nil:
-		w.sayf("%s is yet to come, and will not run: the job is paused%s.", name, w.pause())
+		w.sayf("%s is yet to come, and will not run: the job is paused%s.", name, w.pause(w.Pause))
 	case w.Fate == admin.FateComing:
 		w.sayf("%s is yet to come.", name)
 	case w.Fate == history.StateUnreadable:
@@ -206,7 +207,7 @@ func (w *writer) notRun(name string, e history.Entry) {
 	case e.Reason == history.ReasonOverlap:
 		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Job.Overlap)
 	case e.Reason == history.ReasonPaused:
-		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
+		w.sayf("%s did not run: the job was paused%s.", name, w.pause(w.Pause))
 	case e.Reason == history.ReasonNoOwner:
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
 	case e.Reason == history.ReasonAbsent:
@@ -257,9 +258,8 @@ func (w *writer) runAt(t time.Time) string {
 	return ""
 }
 
-// pause describes the pause of the tick, if it is the one on record.
-func (w *writer) pause() string {
-	p := w.Pause
+// pause describes a pause, if it is the one on record.
+func (w *writer) pause(p *admin.Pause) string {
 	if p == nil {
 		return ""
 	}
@@ -322,7 +322,7 @@ func (w *writer) pending(name string) {
 	run, overdue := w.Job.LastRun, w.Job.Overdue
 	switch {
 	case w.Fate == admin.FatePaused:
-		w.sayf("%s did not run: the job was paused%s.", name, w.pause())
+		w.sayf("%s did not run: the job was paused%s.", name, w.pause(w.Pause))
 		if w.Job.Paused == nil && w.Pause != nil {
 			w.sayf("The pause is over; the owner has yet to process its ticks, with the policy %s.", w.Pause.Missed)
 		}

@@ -203,6 +203,7 @@ func (c *Coordinator) sync() {
 	c.member.Clock.Sync()
 	c.member.Publish()
 	c.member.Departed.Sync()
+	c.member.Outages.Sync()
 	if gone := c.member.Cleanup.Gone(); len(gone) > 0 {
 		c.member.Cleanup.Tidy(gone, c.catalog.Traces())
 	}

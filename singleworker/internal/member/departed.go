@@ -13,9 +13,9 @@ import (
 )
 
 // Departed remembers for people who has left the group, in nodes that nothing else depends on. An
-// instance that stops writes its own. Of any other, the first one by a hash does, and in case that is
-// gone, too, the second and the third do one and two session timeouts later. So the cost of a death
-// does not grow with the group.
+// instance that stops writes its own. Of any other, the first one by a hash does, and in case that
+// is gone, too, the second and the third do one and two session timeouts later. So the cost of a
+// death does not grow with the group.
 type Departed struct {
 	loop    *session.Loop
 	id      string // this instance's

@@ -30,10 +30,14 @@ func (m *Member) Leads() (node string, ok bool) {
 	return m.latch.node, !m.cfg.Latch || m.latch.node != ""
 }
 
-// Event passes a session or watch event on to the election. A leader's node ends with its session:
+// Event takes in the end of an outage, and passes a session or watch event on to the election. A
+// leader's node ends with its session:
 // in the next one it stands by until it is elected again. The record with which it joins must not
 // say otherwise, or the leader would offer it slots.
 func (m *Member) Event(ev zkconn.Event) {
+	if ev.Kind == zkconn.Connected && m.everJoined {
+		m.Outages.over()
+	}
 	if ev.Kind == zkconn.Expired && m.cfg.Latch {
 		m.standBy()
 	}

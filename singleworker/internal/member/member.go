@@ -65,6 +65,7 @@ type (
 type Member struct {
 	Cleanup  *Cleanup  // after members that have died
 	Departed *Departed // who has left
+	Outages  *Outages  // of ZooKeeper
 	Roster   *Roster   // of the live ones
 	Entry    *Entry    // into the group
 	Clock    *Clock    // this instance's, and the others' as they publish it
@@ -103,6 +104,7 @@ func New(loop *session.Loop, cfg Config) *Member {
 		Place:   &Place{loop: loop, id: cfg.ID, instance: cfg.Instance},
 		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
 	}
+	m.Outages = &Outages{loop: loop, id: cfg.ID, cleanup: m.Cleanup}
 	m.Departed = newDeparted(loop, cfg.ID, m.Cleanup)
 	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
 	loop.Server.OnAnswer = m.Clock.Check // what follows from the offset is never older than that

@@ -1,6 +1,7 @@
 package zkrec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -35,6 +36,7 @@ const (
 	DeedStop     = "stop-run" // an ask
 	DeedWithdraw = "withdraw" // an ask: a request is canceled
 	DeedDeclare  = "declare"  // a declaration: of a program, of a job that was another one
+	DeedOutage   = "outage"   // nobody's deed: ZooKeeper did not answer the instance From since Since until Until
 )
 
 // Deed is who has done what: the data of a sequential node below _log, which the transaction that
@@ -48,6 +50,9 @@ type Deed struct {
 	By     string   `json:"by,omitempty"` // empty if it is From
 	From   string   `json:"from,omitempty"`
 	Reason string   `json:"reason,omitempty"`
+
+	Since int64 `json:"since,omitempty"` // of an outage, in Unix milliseconds by the clock of From
+	Until int64 `json:"until,omitempty"` // likewise
 }
 
 // Deeds is the parent of the log of who did what.
@@ -58,6 +63,7 @@ const (
 	changeLetter  = "c"
 	askLetter     = "a"
 	declareLetter = "d"
+	OutageLetter  = "o"
 )
 
 // NewDeed is the beginning of a deed's path, before the number that ZooKeeper gives it.
@@ -68,6 +74,8 @@ func (t Tree) NewDeed(d Deed) string {
 		letter = askLetter
 	case DeedDeclare:
 		letter = declareLetter
+	case DeedOutage:
+		letter = OutageLetter
 	}
 	return t.Deeds() + "/" + letter
 }
@@ -79,7 +87,7 @@ func ParseDeedName(name string) (letter string, number int64, ok bool) {
 		return "", 0, false
 	}
 	switch letter = name[:1]; letter {
-	case changeLetter, askLetter, declareLetter:
+	case changeLetter, askLetter, declareLetter, OutageLetter:
 		number, err := strconv.ParseInt(name[1:], 10, 32) // as ZooKeeper counts
 		return letter, number, err == nil
 	}
@@ -147,6 +155,9 @@ func ParseDeed(data []byte) (Deed, error) {
 	}
 	if d.Schema > Schema {
 		return Deed{}, fmt.Errorf("log entry: %w", &SchemaError{Found: d.Schema, Known: Schema})
+	}
+	if err := cmp.Or(CheckTime(d.Since), CheckTime(d.Until)); err != nil {
+		return Deed{}, fmt.Errorf("log entry: %w", err)
 	}
 	if d.By == "" {
 		d.By = d.From

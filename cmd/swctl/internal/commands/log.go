@@ -19,7 +19,8 @@ func (a *app) logCommand() *cmdline.Command {
 		Short: "show who changed what",
 		Long: `Newest first: who submitted, changed, paused, resumed, repaired or canceled a job, also one
 that is gone, who drained, disabled or enabled an instance, and who asked for runs and
-stops; also which program's code replaced what a job was. BY is what the program said;
+stops; also which program's code replaced what a job was, and when ZooKeeper did not answer,
+as two of the instances tell. BY is what the program said;
 FROM is user@host, or the instance. The last 2,000 changes are kept, the last 2,000 requests
 and the last 2,000 declarations. What instances do by themselves is not in the log, nor the
 jobs that code creates at a start: swctl show says who declared a job. Times are ZooKeeper's.`,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Log is a table of who did what.
@@ -21,6 +22,9 @@ func (p Page) Log(entries []admin.LogEntry) {
 			of = e.Where
 		case e.Where != "":
 			of += " on " + e.Where
+		}
+		if e.Kind == admin.LogOutage {
+			of = words.Outage(admin.Outage{Since: e.Since, Until: e.Until, Instances: []string{e.From}}, time.UTC)
 		}
 		t.Row(p.at(e.At, time.UTC), plain.Relative(e.At, p.Now), e.Kind, of, e.By, e.From, e.Reason)
 	}

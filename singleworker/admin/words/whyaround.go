@@ -1,0 +1,36 @@
+package words
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+)
+
+// around says how the whole group, or the whole job, was or is.
+func (w *writer) around() {
+	if w.Outage != nil {
+		w.sayf("%s.", Outage(*w.Outage, w.zone))
+	}
+	p, soFar := w.Job.Paused, w.Pause != nil
+	if p != nil && !soFar && !w.Asked.Before(p.Since) && (p.Until.IsZero() || w.Asked.Before(p.Until)) {
+		w.sayf("The job is paused%s: ticks in that time do not run.", w.pause(p))
+	}
+	switch l := w.Leader; {
+	case l == nil:
+	case l.Instance:
+		w.sayf("%s leads the group (latch mode), so it owns all jobs.", l.ID)
+	default:
+		w.sayf("%q leads (latch mode), and is no instance of this group, but another program that contends at %s: no instance owns a job until it ends.", l.ID, path.Dir(l.Node))
+	}
+}
+
+// Outage is "ZooKeeper did not answer app-1, app-2 from 13:54:20 to 13:55:19 (59s)", with the
+// dates.
+func Outage(o admin.Outage, zone *time.Location) string {
+	return fmt.Sprintf("ZooKeeper did not answer %s from %s to %s (%s)", strings.Join(o.Instances, ", "),
+		plain.Absolute(o.Since, zone), plain.Absolute(o.Until, zone), plain.Span(o.Until.Sub(o.Since)))
+}
