@@ -67,6 +67,13 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if s.Resizing != nil {
 		add(reason.Resizing, time.Time{}, "resizing "+s.Resizing.String())
 	}
+	if a, b, found := s.conflict(); found {
+		text := fmt.Sprintf("%s and %s declare it differently", a, b)
+		if s.DeclaredBy != "" {
+			text += "; it is as " + s.DeclaredBy + " did"
+		}
+		add(reason.Conflict, time.Time{}, text)
+	}
 	return all
 }
 

@@ -47,32 +47,17 @@ func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
 			status.SetConditions(c.clock.now().now)
 		}
 	}
-	if status.DeclaredBy != "" && !status.declaredLate {
-		status.Undeclared, err = c.undeclared(ctx, name, live)
+	if status.DeclaredBy == "" {
+		return status, nil
 	}
-	return status, err
-}
-
-// undeclared reports whether live instances publish what they declare, each of them, and none
-// declares the job.
-func (c *Client) undeclared(ctx context.Context, name string, live map[string]Instance) (bool, error) {
-	lists := make(map[string]bool) // by hash: which are known
-	for _, i := range live {
-		if i.place.record.Handlers == "" {
-			return false, nil
-		}
-		lists[i.place.record.Handlers] = true
+	lists, all, err := c.declared(ctx, live, 1)
+	if err != nil {
+		return status, err
 	}
-	for hash := range lists {
-		data, _, err := c.conn.Get(ctx, c.tree.HandlerList(hash))
-		if zkconn.IsUnknown(err) {
-			return false, err
-		}
-		if jobs, known := zkrec.ParseDeclared(hash, data); !known || slices.Contains(jobs, name) {
-			return false, nil
-		}
-	}
-	return len(lists) > 0, nil
+	status.setDeclarations(differing(lists), c.clock.now().now)
+	status.Undeclared = !status.declaredLate && all &&
+		!slices.ContainsFunc(lists, func(list declaredList) bool { _, declares := list.jobs[name]; return declares })
+	return status, nil
 }
 
 // checkSlot refuses a name that cannot be that of a job or a shard, or of a job at an instance.
@@ -123,13 +108,18 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := c.clock.now()
+	lists, _, err := c.declared(ctx, live, 2) // one has nothing to differ from
+	if err != nil {
+		return nil, err
+	}
+	at, differ := c.clock.now(), differing(lists)
 	for _, r := range all {
 		switch status, err := r.listed(live, at); {
 		case errors.Is(err, ErrNotFound): // canceled meanwhile
 		case err != nil:
 			return nil, err
 		default:
+			status.setDeclarations(differ, at.now)
 			list = append(list, status)
 		}
 	}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
@@ -72,9 +74,12 @@ type JobStatus struct {
 	Edited bool `json:"edited,omitempty"`
 	// Undeclared means that no live instance declares the job any more, according to what they
 	// publish. Only Get tells.
-	Undeclared   bool  `json:"undeclared,omitempty"`
-	declaredLate bool  // by a running Manager, which does not publish that
-	State        State `json:"ownership"`
+	Undeclared   bool `json:"undeclared,omitempty"`
+	declaredLate bool // by a running Manager, which does not publish that
+	// Declarations say how the live instances declare the job when they start, sorted by instance.
+	// Empty if all do it in the same way, or do not publish it.
+	Declarations []Declaration `json:"declarations,omitempty"`
+	State        State         `json:"ownership"`
 	// Reason is why the State is not StateOwned. In JSON it is a sentence, with its code as
 	// "reason_code".
 	Reason reason.Reason `json:"reason,omitzero"`
@@ -122,6 +127,19 @@ type JobStatus struct {
 	Alarm *Alarm `json:"alarm,omitempty"`
 	// Paused is the pause in force, or nil.
 	Paused *Pause `json:"paused,omitempty"`
+}
+
+// Declaration is how an instance declares a job in its code.
+type Declaration struct {
+	InstanceID string `json:"instance_id"`
+	Program    string `json:"program,omitempty"` // its Config.Version
+	// Fingerprint is equal for equal jobs.
+	Fingerprint string `json:"fingerprint"`
+}
+
+// String is "app-1 (1.4.0)".
+func (d Declaration) String() string {
+	return fmt.Sprintf("%s (%s)", d.InstanceID, cmp.Or(d.Program, "no version"))
 }
 
 // Failing is a row of failed runs, as far as the history goes back. Interrupted runs do not

@@ -112,6 +112,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 			{Name: "fine", State: admin.StateOwned, Resizing: &admin.Resizing{}},
 			{Name: "meant", State: admin.StateOwned, Paused: &admin.Pause{Since: now}, Failing: &admin.Failing{Runs: 1}},
 			{Name: "done", State: admin.StateDone, Reason: reason.Reason{Code: reason.Done}, DoneAt: now, Failing: &admin.Failing{Runs: 1}},
+			{Name: "0", State: admin.StateOwned, Declarations: []admin.Declaration{{InstanceID: "a", Program: "1.0", Fingerprint: "1"}, {InstanceID: "b", Fingerprint: "2"}}},
 			{Name: "7", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Waiting}, Overdue: now, Owner: &admin.Owner{InstanceID: "app-0"}},
 			{Name: "8", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.AllFull}},
 			{Name: "9", State: admin.StateUnowned, Reason: reason.Reason{Code: reason.Unlisted}},
@@ -130,7 +131,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	}
 	want := []string{
 		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
-		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2",
+		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2", "0 in conflict: swctl instances",
 		"app-5 silent: swctl instances show app-5", "app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
 		"1 long paused: swctl resume 1", "app-3 long disabled: swctl instances enable --host 'db 8'",
 	}

@@ -25,8 +25,28 @@ func (x *examiner) jobs() {
 			well++
 		}
 	}
+	x.declarations()
 	x.add("jobs", reason.Fine, nil, "", "%d of %s have nothing wrong", well, counted(len(x.Jobs), "job"))
 	x.tell("job")
+}
+
+// declarations judges in which jobs instances differ, also those that have something worse. In a
+// deploy they do, and the newer version holds.
+func (x *examiner) declarations() {
+	var differ []string
+	for _, j := range x.Jobs {
+		c, conflict := j.Condition(reason.Conflict)
+		told := slices.ContainsFunc(x.worded, func(w worded) bool { return w.of == j.Name && w.Code == reason.Conflict })
+		switch {
+		case conflict && !told:
+			x.has(j.Name, c)
+		case !conflict && len(j.Declarations) > 0:
+			differ = append(differ, j.Name)
+		}
+	}
+	if len(differ) > 0 {
+		x.add("declarations", reason.Fine, differ, "", "%s: older and newer versions declare different jobs, and the newest holds", list(differ, "job"))
+	}
 }
 
 // worded is a condition of a job, or an instance.

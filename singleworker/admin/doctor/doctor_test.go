@@ -214,6 +214,23 @@ func TestFaultsOfJobs(t *testing.T) {
 			func(e *admin.Examination) { e.Jobs[0] = jobOf("nightly", orphan("nobody")) },
 			[]string{`broken no_handler: nightly: no instance has registered handler "nobody" => swctl set nightly --handler HANDLER`},
 		},
+		"a conflict that is behind something worse, and a deploy": {
+			func(e *admin.Examination) {
+				declare := func(j *admin.JobStatus, mine, theirs string) {
+					j.Declarations = []admin.Declaration{{InstanceID: "app-1", Program: mine, Fingerprint: "1"}, {InstanceID: "app-2", Program: theirs, Fingerprint: "2"}}
+				}
+				e.Jobs[0] = jobOf("nightly", func(j *admin.JobStatus) {
+					orphan("nobody")(j)
+					declare(j, "1.1.0", "")
+					j.DeclaredBy = "app-2 (v0.3.0)"
+				})
+				e.Jobs[1] = jobOf("report", func(j *admin.JobStatus) { declare(j, "1.1.0", "1.2.0") })
+			},
+			[]string{
+				`broken no_handler: nightly: no instance has registered handler "nobody" => swctl set nightly --handler HANDLER`,
+				"warning conflict: nightly: app-1 (1.1.0) and app-2 (no version) declare it differently; it is as app-2 (v0.3.0) did => swctl instances",
+			},
+		},
 		"equal causes, and others": {
 			func(e *admin.Examination) {
 				e.Jobs = nil

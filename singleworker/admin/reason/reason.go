@@ -48,6 +48,7 @@ const (
 	Failing    Code = "failing"
 	Overrun    Code = "overrun"
 	Resizing   Code = "resizing"
+	Conflict   Code = "conflict" // instances declare it differently, and their versions do not say which holds
 )
 
 // The codes of conditions of an instance.
@@ -143,7 +144,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, Resizing: // whoever owns the job
+	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, Resizing, Conflict: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

@@ -221,7 +221,7 @@ func TestAbleFollowsWhereAJobMayRun(t *testing.T) {
 		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}, Instance: zkrec.Instance{Labels: map[string]string{"zone": "a"}}})
 		a.Start()
 		place := func(sid, host, zone string, specs int) {
-			hash, _, _ := zkrec.EncodeHandlers([]string{"job"}, []string{})
+			hash, _, _ := zkrec.EncodeHandlers([]string{"job"}, map[string]string{})
 			record := zkrec.Instance{
 				Incarnation: sid + "-1", State: zkrec.InstanceActive, Handlers: hash, Host: host, Labels: map[string]string{"zone": zone}, Specs: specs,
 			}

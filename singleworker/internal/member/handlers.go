@@ -31,9 +31,9 @@ func handlerNodeOf(names []string, declarations []Declaration) *handlerNode {
 	if names == nil {
 		return new(handlerNode)
 	}
-	jobs := make([]string, len(declarations))
-	for i, d := range declarations {
-		jobs[i] = d.Job
+	jobs := make(map[string]string, len(declarations))
+	for _, d := range declarations {
+		jobs[d.Job] = d.Spec.Fingerprint()
 	}
 	hash, data, ok := zkrec.EncodeHandlers(names, jobs)
 	if !ok {

@@ -19,7 +19,7 @@ func publish(g *roomtest.Group, names ...string) (path, hash string) {
 	if err := g.Editor.EnsureRoot(g.T.Context(), g.Tree.Handlers()); err != nil {
 		g.T.Fatal(err)
 	}
-	hash, data, _ := zkrec.EncodeHandlers(names, []string{})
+	hash, data, _ := zkrec.EncodeHandlers(names, map[string]string{})
 	g.Create(g.Tree.HandlerList(hash), string(data))
 	return g.Tree.HandlerList(hash), hash
 }
@@ -114,7 +114,7 @@ func TestHandlersChange(t *testing.T) {
 					a.Member.Publish()
 				})
 				hash := record(g, "a").Handlers
-				want, _, _ := zkrec.EncodeHandlers(names, []string{})
+				want, _, _ := zkrec.EncodeHandlers(names, map[string]string{})
 				if (hash != "") != test.want || test.want && hash != want {
 					g.T.Fatalf("the record names the handlers %q, want %q: %v", hash, want, test.want)
 				}

@@ -45,7 +45,7 @@ var groupKinds = map[string]func(h *hostile, tree zkrec.Tree) (paths []string){
 		return paths
 	},
 	"list of handlers": func(h *hostile, tree zkrec.Tree) (paths []string) {
-		_, data, _ := zkrec.EncodeHandlers([]string{"work", "before"}, []string{"good"})
+		_, data, _ := zkrec.EncodeHandlers([]string{"work", "before"}, map[string]string{"good": ""})
 		for i, bad := range drawn(2, data) {
 			record := h.ghost()
 			record.Handlers = fmt.Sprintf("%016x", i)

@@ -1,11 +1,13 @@
 package swtest_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 )
 
@@ -136,4 +138,43 @@ func TestJobThatIsNoLongerDeclared(t *testing.T) {
 		}
 		wantUndeclared("report", false) // nobody lives who could
 	})
+}
+
+// Two instances that declare a job differently are named, unless their versions say which of them
+// holds.
+func TestDeclarationsInConflict(t *testing.T) {
+	for version, want := range map[string]string{
+		"":      "i0 (1.1.0) and i1 (no version) declare it differently; it is as i1 (devel) did",
+		"1.1.0": "i0 (1.1.0) and i1 (1.1.0) declare it differently; it is as i1 (1.1.0) did",
+		"1.2.0": "",
+	} {
+		t.Run("as "+version, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				for k, program := range []struct{ version, schedule string }{{"1.1.0", "@daily"}, {version, "@hourly"}} {
+					c.Start(fmt.Sprintf("i%d", k), swtest.Setup{
+						Handlers:  map[string]singleworker.Handler{"report": working(0)},
+						Jobs:      []singleworker.Job{{Name: "report", Schedule: program.schedule}, {Name: "same", Schedule: "@daily", Handler: "report"}},
+						Configure: func(cfg *singleworker.Config) { cfg.Version = program.version },
+					})
+					time.Sleep(settled)
+				}
+				operate(t, c, func(a *admin.Client) error {
+					one, err := a.Get(t.Context(), "report")
+					if err != nil {
+						return err
+					}
+					all, err := a.List(t.Context())
+					for _, status := range append(all, one) {
+						found, _ := status.Condition(reason.Conflict)
+						differs := status.Name == "report"
+						if len(status.Declarations) != 2 == differs || differs && found.Detail != want || !differs && found.Detail != "" {
+							t.Errorf("%s: %+v, %q; want %q", status.Name, status.Declarations, found.Detail, want)
+						}
+					}
+					return err
+				})
+			})
+		})
+	}
 }

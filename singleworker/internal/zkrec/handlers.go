@@ -13,28 +13,38 @@ import (
 // instance with a longer one can run is read from their registrations.
 const MaxHandlersBytes = 256 << 10
 
-// declared begins the lines of a list of handlers that name declared jobs. No handler's name has a
-// tab, so readers that do not know such lines take them for handlers of no job.
-const declared = "\t"
+// declared begins the lines of a list of handlers that name declared jobs, and printed those with a
+// declared job, a tab, and the Fingerprint of its spec. No handler's name has a tab, so readers
+// that do not know such lines take them for handlers of no job, or for a job of no name.
+const (
+	declared = "\t"
+	printed  = "\t\t"
+)
 
 // listName is what hashOf returns.
 var listName = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // EncodeHandlers returns the data of the node that lists an instance's handlers, and the hash that
 // names the node. ok is false if the list is too long to be published. The jobs that the program
-// declares at its start are in it, too, if there is room for them; nil is left out.
-func EncodeHandlers(names, jobs []string) (hash string, data []byte, ok bool) {
+// declares at its start, with their fingerprints, are in it, too, if there is room for them, and
+// without fingerprints if there is room for that; nil is left out.
+func EncodeHandlers(names []string, jobs map[string]string) (hash string, data []byte, ok bool) {
 	data = encodeList(names)
 	if len(data) > MaxHandlersBytes {
 		return "", nil, false
 	}
 	if jobs != nil {
-		lines := []string{declared} // says that the jobs are all there
-		for _, job := range jobs {
+		lines, prints := []string{declared}, []string(nil) // the first says that the jobs are all there
+		for job, print := range jobs {
 			lines = append(lines, declared+job)
+			if print != "" {
+				prints = append(prints, printed+job+"\t"+print)
+			}
 		}
-		if all := encodeList(append(lines, names...)); len(all) <= MaxHandlersBytes {
-			data = all
+		for _, more := range [][]string{nil, prints} {
+			if all := encodeList(slices.Concat(lines, more, names)); len(all) <= MaxHandlersBytes {
+				data = all
+			}
 		}
 	}
 	return hashOf(data), data, true
@@ -51,16 +61,20 @@ func ParseHandlers(hash string, data []byte) ([]string, error) {
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, declared) }), err
 }
 
-// ParseDeclared reads from the same data which jobs the program declares at its start; known is
-// false if that was not published.
-func ParseDeclared(hash string, data []byte) (jobs []string, known bool) {
+// ParseDeclared reads from the same data which jobs the program declares at its start, with their
+// fingerprints, which are empty if they were not published. known is false if the jobs were not.
+func ParseDeclared(hash string, data []byte) (jobs map[string]string, known bool) {
 	lines, err := parseList(hash, data)
 	if err != nil || !slices.Contains(lines, declared) {
 		return nil, false
 	}
-	for _, line := range lines {
-		if job, found := strings.CutPrefix(line, declared); found && job != "" {
-			jobs = append(jobs, job)
+	jobs = make(map[string]string)
+	for _, line := range lines { // a job's two lines come in any order
+		if job, found := strings.CutPrefix(line, printed); found {
+			job, print, _ := strings.Cut(job, "\t")
+			jobs[job] = print
+		} else if job, found := strings.CutPrefix(line, declared); found && job != "" {
+			jobs[job] = jobs[job]
 		}
 	}
 	return jobs, true

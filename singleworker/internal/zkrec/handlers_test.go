@@ -2,6 +2,7 @@ package zkrec_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -49,23 +50,29 @@ func TestTooManyHandlersAreNotPublished(t *testing.T) {
 // handlers of no job.
 func TestDeclaredJobsAreListedWithTheHandlers(t *testing.T) {
 	t.Parallel()
-	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily"}, []string{"report", "audit"})
-	if !ok || string(data) != "\t\n\taudit\n\treport\ndaily\nstats" {
+	hash, data, ok := zkrec.EncodeHandlers([]string{"stats", "daily"}, map[string]string{"report": "", "audit": "0f1e"})
+	if !ok || string(data) != "\t\n\t\taudit\t0f1e\n\taudit\n\treport\ndaily\nstats" {
 		t.Errorf("data %q, %v", data, ok)
 	}
 	if names, err := zkrec.ParseHandlers(hash, data); err != nil || !slices.Equal(names, []string{"daily", "stats"}) {
 		t.Errorf("handlers %q, %v", names, err)
 	}
-	if jobs, known := zkrec.ParseDeclared(hash, data); !known || !slices.Equal(jobs, []string{"audit", "report"}) {
+	if jobs, known := zkrec.ParseDeclared(hash, data); !known || !maps.Equal(jobs, map[string]string{"audit": "0f1e", "report": ""}) {
 		t.Errorf("declared %q, known: %v", jobs, known)
 	}
+	long := strings.Repeat("x", zkrec.MaxHandlersBytes/2)
+	if hash, data, _ := zkrec.EncodeHandlers([]string{"daily"}, map[string]string{long: "0f1e"}); len(data) > zkrec.MaxHandlersBytes {
+		t.Errorf("%d bytes", len(data))
+	} else if jobs, known := zkrec.ParseDeclared(hash, data); !known || !maps.Equal(jobs, map[string]string{long: ""}) {
+		t.Errorf("no room for fingerprints: %d jobs, known: %v", len(jobs), known)
+	}
 	for what, test := range map[string]struct {
-		jobs  []string
+		jobs  map[string]string
 		known bool
 	}{
-		"none":         {[]string{}, true},
+		"none":         {map[string]string{}, true},
 		"not told":     {nil, false},
-		"no room left": {[]string{strings.Repeat("x", zkrec.MaxHandlersBytes)}, false},
+		"no room left": {map[string]string{strings.Repeat("x", zkrec.MaxHandlersBytes): ""}, false},
 	} {
 		hash, data, ok := zkrec.EncodeHandlers([]string{"daily"}, test.jobs)
 		names, err := zkrec.ParseHandlers(hash, data)
