@@ -18,7 +18,7 @@
 //	api/v1/jobs                   JobList
 //	api/v1/jobs/NAME              Job
 //	api/v1/jobs/NAME/history      History
-//	api/v1/jobs/NAME/log          RunLog, of Options.History; since=TIME, until=TIME, failed=true and n=100 select entries
+//	api/v1/jobs/NAME/log          RunLog of the History: since=TIME, until=TIME, failed=true, n=100
 //	api/v1/jobs/NAME/summary      RunLogSummary, of Options.History; since=TIME and until=TIME
 //	api/v1/jobs/NAME/why?at=TIME  Explanation, of the last tick without a time, which is RFC 3339
 //	api/v1/jobs/NAME/ticks?n=10   TickList, of the next ticks
