@@ -9,14 +9,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Cancel deletes a job with all its records and returns its last status. After a node that marks
-// it, it takes one transaction, unless the job has so many shards that they do not fit in one. Then
-// the job is first marked as canceled, which ends it, and deleted in several transactions; if that
-// is interrupted, another Cancel completes it. The owners stop: contexts of runs in progress are
-// canceled with the cause singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper does
-// not notice: its run continues until its lease ends, for at most 0.75 session timeouts, possibly
-// beside runs of another job submitted under the same name. Errors: *invalid.FieldError for the
-// name, ErrNotFound, ErrConflict, ErrDenied, ErrUnavailable.
+// Cancel deletes a job with all its records and returns its last status. For 7 days Undelete brings
+// it back. After a node that marks it, the deletion takes one transaction, unless the job has so
+// many shards that they do not fit in one. Then the job is first marked as canceled, which ends it,
+// and deleted in several transactions; if that is interrupted, another Cancel completes it. The
+// owners stop: contexts of runs in progress are canceled with the cause
+// singleworker.ErrJobCanceled. An owner that is cut off from ZooKeeper does not notice: its run
+// continues until its lease ends, for at most 0.75 session timeouts, possibly beside runs of
+// another job submitted under the same name. Errors: *invalid.FieldError for the name, ErrNotFound,
+// ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkName(name); err != nil {
 		return JobStatus{}, err

@@ -44,11 +44,11 @@ type Cleared struct {
 }
 
 // Clear deletes everything of a server type: its jobs with all their records, as Cancel does, and
-// then the group's remains: lists of handlers, orders, the queue of the election, the
-// notes of package notify, the log of actions, and the root. If it is interrupted, another
-// Clear completes it; the number of jobs is smaller then. No instance should start meanwhile.
-// Errors: ErrInstancesLive, ErrConflict, ErrDenied, ErrUnavailable; the Cleared says what was
-// deleted until then.
+// then the group's remains: lists of handlers, orders, the queue of the election, the notes of
+// package notify, the log of actions, the remains of canceled jobs, and the root. If it is
+// interrupted, another Clear completes it; the number of jobs is smaller then. No instance should
+// start meanwhile. Errors: ErrInstancesLive, ErrConflict, ErrDenied, ErrUnavailable; the Cleared
+// says what was deleted until then.
 func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, err error) {
 	jobs, err := c.Names(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Client) deletePaths(ctx context.Context, top string, version int32) err
 
 // nodesOfGroup are the nodes below the root that are not jobs.
 func (c *Client) nodesOfGroup() []string {
-	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds(), c.tree.AllDeparted(), c.tree.Access()}
+	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds(), c.tree.AllDeparted(), c.tree.Access(), c.tree.Canceled()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs,

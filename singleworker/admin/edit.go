@@ -40,8 +40,9 @@ func (c *Client) persist(ctx context.Context, f func() error) error {
 // under its name since a try whose outcome is not known is another one: what was asked for may have
 // been done, and then gone with the first.
 type target struct {
-	wrote bool  // a write was sent whose outcome is not known
-	czxid int64 // of the job to which it was sent; 0 of one to be created
+	wrote bool        // a write was sent whose outcome is not known
+	czxid int64       // of the job to which it was sent; 0 of one to be created
+	notes []zkconn.Op // which the next write makes as well, see deeds.Write
 }
 
 // write applies ops to the job that was read, notes the deed, and tells those who must look. parent
@@ -53,7 +54,17 @@ func (t *target) write(
 	on := zkconn.On{Path: c.tree.Job(read.slot), Czxid: read.stat.Czxid, Below: parent}
 	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
 		return signals.MultiOnAll(ctx, c.conn, []zkconn.On{on}, of, ops...)
-	})
+	}, t.notes...)
+}
+
+// next numbers the change of the job that was read, and notes it with the next write.
+func (t *target) next(ctx context.Context, c *Client, read records, d zkrec.Deed) (number int, err error) {
+	number, note, err := deeds.Version(ctx, c.conn, c.tree, read.slot, read.spec, read.stat.Ctime, d)
+	if errors.As(err, new(*zkrec.SchemaError)) {
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	t.notes = []zkconn.Op{note}
+	return number, err
 }
 
 // proofs is the node of a job below which those who may make the change may create nodes: its own,
@@ -97,7 +108,12 @@ var errUndivided = errors.New("would make a job undivided that has shards: cance
 // *invalid.FieldError, ErrNotFound, ErrUnreadable, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) error, opts EditOptions) (Change, error) {
-	e := edit{client: c, name: name, dryRun: opts.DryRun, deed: c.deed(ctx, zkrec.DeedSet, Who{}, name)}
+	return c.edit(ctx, name, c.deed(ctx, zkrec.DeedSet, Who{}, name), change, opts)
+}
+
+// edit is Edit, noted as d.
+func (c *Client) edit(ctx context.Context, name string, d zkrec.Deed, change func(*job.Job) error, opts EditOptions) (Change, error) {
+	e := edit{client: c, name: name, dryRun: opts.DryRun, deed: d}
 	e.change = func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		edited := old.Job.WithDefaults().Clone()
 		if err := change(&edited); err != nil {
@@ -115,7 +131,7 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 	if err := e.run(ctx); err != nil {
 		return Change{}, fmt.Errorf("job %q: %w", name, err)
 	}
-	done := Change{Outcome: OutcomeUnchanged, Job: e.spec.Job.WithDefaults(), Version: e.version}
+	done := Change{Outcome: OutcomeUnchanged, Job: e.spec.Job.WithDefaults(), Version: e.version, Number: e.spec.Number()}
 	if e.changed {
 		done.Outcome, done.Before = OutcomeChanged, &e.before
 	}
@@ -195,7 +211,23 @@ func (e *edit) run(ctx context.Context) error {
 		return err
 	}
 	err = e.client.persist(ctx, func() error { return e.once(ctx) })
+	if errors.Is(err, ErrNotFound) {
+		err = e.client.gone(ctx, e.name)
+	}
 	return uncertain(err, e.wrote)
+}
+
+// editable is why a job cannot be changed, or nil.
+func (of parsed) editable() error {
+	switch {
+	case of.isUnreadable():
+		return fmt.Errorf("%w: %w", ErrUnreadable, of.err)
+	case of.turnedErr != nil:
+		return fmt.Errorf("%w: %w", ErrUnreadable, of.turnedErr)
+	case of.spec.Canceled:
+		return ErrNotFound
+	}
+	return nil
 }
 
 func (e *edit) once(ctx context.Context) error {
@@ -208,19 +240,19 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	of := read.parse()
 	old := of.spec
-	switch {
-	case of.isUnreadable():
-		return fmt.Errorf("%w: %w", ErrUnreadable, of.err)
-	case of.turnedErr != nil:
-		return fmt.Errorf("%w: %w", ErrUnreadable, of.turnedErr)
-	case old.Canceled:
-		return ErrNotFound
+	if err := of.editable(); err != nil {
+		return err
 	}
 	spec, err := e.change(old, e.now)
 	if err != nil {
 		return err
 	}
 	e.version = read.stat.Version
+	if spec.Fingerprint() != old.Fingerprint() {
+		if spec.Version, err = e.next(ctx, e.client, read, e.deed); err != nil {
+			return err
+		}
+	}
 	record, switched := spec.Encode(), spec.Switch.Encode()
 	rewritten, ops := !bytes.Equal(record, old.Encode()), []zkconn.Op(nil)
 	if rewritten {

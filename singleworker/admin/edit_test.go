@@ -125,7 +125,7 @@ func TestEditKeepsTheRest(t *testing.T) {
 		if _, err := w.edit("daily", func(j *job.Job) { j.Retries = 1 }); err != nil {
 			t.Fatal(err)
 		}
-		want := `{"schema":1,"schedule":"@daily","retries":1,"since":5,"declared":"ab","novel":[1]}`
+		want := `{"schema":1,"schedule":"@daily","retries":1,"since":5,"version":2,"declared":"ab","novel":[1]}`
 		if got := string(w.spec("daily").Encode()); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

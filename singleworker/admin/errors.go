@@ -10,10 +10,13 @@ import (
 
 // Sentinels for callers to branch on with errors.Is.
 var (
-	// ErrNotFound means that the job does not exist.
+	// ErrNotFound means that the job does not exist. If it was canceled lately, the error is a
+	// *CanceledError.
 	ErrNotFound = errors.New("no such job")
 	// ErrNoShard means that the job does not have the shard now.
 	ErrNoShard = errors.New("no such shard")
+	// ErrNoVersion means that the version of the job is not kept, or never was.
+	ErrNoVersion = errors.New("no such version")
 	// ErrExists means that Submit found a different job of that name and Replace
 	// was not set.
 	ErrExists = errors.New("job exists and differs")

@@ -159,7 +159,7 @@ func TestTimesOfAPauseAreTheServers(t *testing.T) {
 		if _, err := w.c.Edit(w.Context(), "job", func(j *job.Job) error { j.Overlap = job.OverlapQueue; return nil }, EditOptions{}); err != nil {
 			t.Error(err)
 		}
-		w.wantRecord(`{"schema":1,"schedule":"@hourly","overlap":"queue","since":946728000000}`)
+		w.wantRecord(`{"schema":1,"schedule":"@hourly","overlap":"queue","since":946728000000,"version":2}`)
 		w.wantSwitch(`{"schema":1,"paused":{"since":946728000000,"over":true}}`)
 	})
 }

@@ -72,6 +72,9 @@ func (rd reader) readings(ctx context.Context, names []string, histories bool) (
 // reading reads the records of one job, or slot.
 func (rd reader) reading(ctx context.Context, name string, histories bool) (reading, error) {
 	all, err := rd.readings(ctx, []string{name}, histories)
+	if err == nil && errors.Is(all[0].err, ErrNotFound) {
+		err = rd.gone(ctx, zkrec.JobOfSlot(name))
+	}
 	if err != nil {
 		return reading{}, err
 	}

@@ -24,6 +24,7 @@ var large = strings.Repeat("x", job.MaxNameBytes)
 func (w *world) huge() {
 	w.Helper()
 	w.must(signals.Prepare(w.Context(), w.hand.conn, w.c.tree)) // as an instance does
+	w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Canceled()))
 	w.submit(job.Job{Name: large, Schedule: "@hourly", Shards: job.MaxShards})
 	slots := zkrec.Sharding{Shards: job.MaxShards}.Slots(large)
 	w.makes(slots...)
@@ -33,6 +34,7 @@ func (w *world) huge() {
 // multis counts the transactions, and calls f before each.
 func (w *world) multis(f func(n int, r *zkdev.Request) zkdev.Action) *int {
 	w.must(signals.Prepare(w.Context(), w.hand.conn, w.c.tree))
+	w.must(w.hand.conn.EnsureRoot(w.Context(), w.c.tree.Canceled()))
 	count := new(int)
 	w.Cleanup(w.server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
 		*count++
@@ -75,7 +77,7 @@ func TestCancelManyShards(t *testing.T) {
 			for _, op := range r.Ops {
 				bytes += len(op.Path) + 21
 			}
-			if sizes = append(sizes, bytes); n == 1 && (len(r.Ops) != 4 || r.Ops[1].Op != zkdev.OpSetData) {
+			if sizes = append(sizes, bytes); n == 1 && (len(r.Ops) != 5 || r.Ops[1].Op != zkdev.OpSetData) {
 				t.Errorf("first comes %+v, want that the job is canceled", r.Ops)
 			}
 			return zkdev.Pass()

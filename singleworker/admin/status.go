@@ -29,7 +29,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	lives := r.ownerLives(live)
 	s.LastRun, s.HeldRun, s.Failing = r.lastRun(lives), r.heldRun(), failing(r.history)
 	if !of.isUnreadable() {
-		s.Job = of.spec.Job.WithDefaults()
+		s.Job, s.Number = of.spec.Job.WithDefaults(), of.spec.Number()
 	}
 	if sharded {
 		layout := of.spec.ActiveLayout()

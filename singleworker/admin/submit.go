@@ -65,7 +65,7 @@ func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 
 // change tells how it ended.
 func (s *submission) change() Change {
-	s.done.Job = s.spec.Job.WithDefaults()
+	s.done.Job, s.done.Number = s.spec.Job.WithDefaults(), s.spec.Number()
 	s.done.NextRun = nextOf(writtenAt(s.spec, s.now), s.client.clock.now().now)
 	return s.done
 }
@@ -123,7 +123,7 @@ func (s *submission) once(ctx context.Context) error {
 		if !s.wrote { // otherwise an earlier try was applied after all
 			s.done = Change{Outcome: OutcomeUnchanged}
 		}
-		s.done.Version = stat.Version
+		s.done.Version, s.spec.Version = stat.Version, old.Version
 		return nil
 	}
 	return s.replace(ctx, old, parseErr, read)
@@ -151,17 +151,24 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.opts.DryRun {
 		return nil
 	}
+	name, tree := s.spec.Job.Name, s.client.tree
+	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
 	spec := zkrec.Spec{Job: s.spec.Job, Declaration: old.Declaration} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
 	spec.FromFiles = s.spec.FromFiles
+	if parseErr != nil || spec.Fingerprint() != old.Fingerprint() { // otherwise it is only paused
+		var err error
+		if spec.Version, err = s.next(ctx, s.client, read, deed); err != nil {
+			return err
+		}
+	}
+	s.spec.Version = spec.Version
 	if parseErr != nil {
 		spec.Layout = nil // nobody knows in which shards it was run
 	}
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
-	name, tree := spec.Job.Name, s.client.tree
-	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
 	ops := []zkconn.Op{zkconn.SetOp(tree.Job(name), spec.Encode(), read.stat.Version)}
 	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
@@ -169,7 +176,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.batch != nil {
 		s.done.Version++
 		s.wrote, s.czxid = true, read.stat.Czxid
-		s.batch.replaces(zkconn.On{Path: tree.Job(name), Czxid: s.czxid}, signals.OfJob(tree, name), ops)
+		s.batch.replaces(zkconn.On{Path: tree.Job(name), Czxid: s.czxid}, signals.OfJob(tree, name), append(ops, s.notes...))
 		return nil
 	}
 	stats, err := s.write(ctx, s.client, read, read.proofs(tree, true), deed, signals.OfJob(tree, name), ops...)

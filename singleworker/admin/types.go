@@ -57,6 +57,9 @@ type JobStatus struct {
 	Version int32 `json:"version"`
 	// SpecBytes is how long the job's record is, of at most job.MaxBytes.
 	SpecBytes int `json:"-"`
+	// Number counts the versions of the job, from 1: how often an operator or code has changed it,
+	// which Versions tells. 0 if its record cannot be read.
+	Number int `json:"number,omitempty"`
 	// Declared means that the job is as declared in an application's code
 	// (Manager.Schedule), without an operator's change.
 	Declared bool `json:"declared"`
@@ -184,7 +187,7 @@ type Owner struct {
 // Outcome is what a change did.
 type Outcome string
 
-// The outcomes of Submit, Edit, Pause, Resume, and of orders to instances.
+// The outcomes of Submit, Edit, Undelete, Pause, Resume, and of orders to instances.
 const (
 	OutcomeCreated   Outcome = "created"
 	OutcomeReplaced  Outcome = "replaced"
@@ -193,6 +196,7 @@ const (
 	OutcomeResumed   Outcome = "resumed"
 	OutcomeOrdered   Outcome = "ordered"
 	OutcomeEnabled   Outcome = "enabled"
+	OutcomeUndeleted Outcome = "undeleted"
 	OutcomeUnchanged Outcome = "unchanged" // nothing had to be changed
 )
 
@@ -234,5 +238,6 @@ type Change struct {
 	// OutcomeReplaced and its record could be read.
 	Before  *job.Job  `json:"before,omitempty"`
 	Version int32     `json:"version"`              // of the job's record: see JobStatus.Version
+	Number  int       `json:"number"`               // as JobStatus.Number, after it
 	NextRun time.Time `json:"next_run_at,omitzero"` // as JobStatus.NextRun, if somebody runs it
 }

@@ -58,11 +58,20 @@ type SlotHistory struct {
 	// history up to some Rev has missed nothing unless Dropped is higher, and what is new to him are
 	// the entries with a higher Rev.
 	Rev, Number, Dropped int64
+	// Inherited is, of a job that was undeleted, which entries are of before.
+	Inherited Inherited
 	// Entries are what became of the last ticks, oldest first; of runs, only those that have ended.
 	// The last entry grows while it is a row of ticks that were not run. An entry of a run that was
 	// interrupted or lost is replaced if its result comes late. Nothing else changes but that entries
 	// are added, and that the oldest go.
 	Entries []history.Entry
+}
+
+// Inherited is the part of the history of a job that was undeleted that is of before. The zero
+// value has nothing.
+type Inherited struct {
+	Incarnation int64 // of the history before
+	Rev, Number int64 // its last
 }
 
 // WatchHistories yields the histories of all jobs and then, until ctx is done or the loop ends,
@@ -172,6 +181,10 @@ func (w *watcher) takeWhole(p slotRead, pages []zkconn.ReadResult) {
 	whole := SlotHistory{
 		Name: p.name, Incarnation: stat.Czxid, Written: zkrec.UTC(stat.Mtime),
 		Rev: history.Rev, Number: history.Number, Dropped: history.Dropped,
+	}
+	if job := w.jobs[p.name]; job != nil && job.czxid == stat.Czxid { // they were made together
+		before := job.undeleted
+		whole.Inherited = Inherited{before.Czxid, before.History.Rev, before.History.Number}
 	}
 	for _, e := range history.Entries {
 		whole.Entries = append(whole.Entries, e.Public())

@@ -21,6 +21,7 @@ type watchedJob struct {
 	refused      bool // its record may not be read, which was reported
 	children     int  // of its node, while it lacks some
 	fresh        bool // it was submitted after the watch began, or after its cursor
+	undeleted    zkrec.Undeleted
 	slots        map[string]*watchedSlot
 	notify       map[string][]job.NotifyKind // of the last record that could be read
 	watchedTrouble
@@ -123,7 +124,7 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		}
 		for slot := range there {
 			if job.slots[slot] == nil {
-				job.slots[slot] = &watchedSlot{fresh: job.fresh || w.watching}
+				job.slots[slot] = job.newSlot(slot == name, w.watching)
 				w.look(job, time.Now())
 			} else if !job.slots[slot].lacking {
 				continue
@@ -132,6 +133,15 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		}
 	}
 	return nil
+}
+
+// newSlot begins with a slot that was not known. Shards begin without the past of an undeleted job.
+func (j *watchedJob) newSlot(whole, watching bool) *watchedSlot {
+	slot := &watchedSlot{fresh: j.fresh || watching}
+	if whole {
+		slot.ticks.mark, slot.ticks.open = j.undeleted.History, j.undeleted.Run
+	}
+	return slot
 }
 
 // gap reports that a record of a job cannot be read.
@@ -158,6 +168,7 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult, re
 		turned, _ := register.turned() // the job is in trouble if it cannot be read
 		ev.Paused, job.notify = turned.Paused.Covers(w.c.clock.now().now), spec.Job.Notify
 		job.hungAfter = max(0, cmp.Or(spec.Job.HungAfter, ticks.HungAtLeast))
+		job.undeleted = spec.Undeleted
 	}
 	ev.Notify = job.notify
 	if was.czxid != job.czxid {

@@ -67,7 +67,11 @@ func first(h admin.SlotHistory) int64 {
 // that were added.
 func (p Position) news(h admin.SlotHistory) []Entry {
 	if p.Incarnation != h.Incarnation {
-		p = Position{Incarnation: h.Incarnation}
+		before := h.Inherited
+		if p.Incarnation != 0 && p.Incarnation == before.Incarnation && p.Rev <= before.Rev && p.Number <= before.Number {
+			before.Rev, before.Number = p.Rev, p.Number // the log lacks the rest
+		}
+		p = Position{Incarnation: h.Incarnation, Rev: before.Rev, Number: before.Number}
 	}
 	var changed, added []Entry
 	for _, e := range h.Entries {

@@ -307,6 +307,40 @@ func TestWhatIsGone(t *testing.T) {
 	})
 }
 
+// A job that was undeleted has the history of before, which the log has, or continues if it lacks
+// the last of it.
+func TestUndeletedHistory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, store := make(script), open(t, dir)
+		stop := start(t, source, store)
+		seen, missed := historyOf("seen", "1", "2"), historyOf("missed", "3")
+		source <- admin.HistoryReading{Cursor: 5, Whole: true, Slots: []admin.SlotHistory{seen, missed}}
+		source <- admin.HistoryReading{Cursor: 6, Whole: true, Gone: []string{"seen"}}
+		undeleted := func(h admin.SlotHistory, incarnation int64) admin.SlotHistory {
+			h.Inherited = admin.Inherited{Incarnation: h.Incarnation, Rev: h.Rev, Number: h.Number}
+			h.Incarnation = incarnation
+			return h
+		}
+		seen = undeleted(seen, 2)
+		source <- admin.HistoryReading{Cursor: 7, Whole: true, Slots: []admin.SlotHistory{seen}}
+		source <- admin.HistoryReading{Cursor: 8, Whole: true, Slots: []admin.SlotHistory{later(seen, 0, "5")}}
+		missed = undeleted(later(missed, 0, "4"), 3)
+		source <- admin.HistoryReading{Cursor: 9, Whole: true, Slots: []admin.SlotHistory{missed}}
+		source <- admin.HistoryReading{Cursor: 10, Whole: true, Slots: []admin.SlotHistory{later(missed, 0, "6")}}
+		lost := undeleted(historyOf("missed"), 4) // without its past
+		lost.Inherited.Incarnation = 3
+		source <- admin.HistoryReading{Cursor: 11, Whole: true, Slots: []admin.SlotHistory{later(lost, 0, "7")}}
+		synctest.Wait()
+		stop()
+		want := "missed:run:3 seen:run:1 seen:run:2 seen:gone: seen:run:5 missed:gone: missed:run:4 missed:run:6 missed:gone: missed:run:7"
+		if text := told(t, store); text != want {
+			t.Errorf("the log has %s\nwant %s", text, want)
+		}
+	})
+}
+
 // told are the entries of the log, oldest first.
 func told(t *testing.T, store runlog.Store) string {
 	t.Helper()

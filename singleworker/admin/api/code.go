@@ -30,6 +30,7 @@ var codes = []struct {
 	{admin.ErrNoShard, CodeNotFound},
 	{admin.ErrNoInstance, CodeNotFound},
 	{admin.ErrNoRoles, CodeNotFound},
+	{admin.ErrNoVersion, CodeNotFound},
 	{admin.ErrExists, CodeConflict},
 	{admin.ErrUnreadable, CodeConflict},
 	{admin.ErrNoHandler, CodeConflict},

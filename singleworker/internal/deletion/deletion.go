@@ -28,7 +28,9 @@ type Deletion struct {
 	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion.
 	// Nil deletes it as it is.
 	Same []zkconn.Op
-	Deed zkrec.Deed // to be noted by the transaction that ends the job; without a Kind there is nothing to note
+	// Deed is noted by the transaction that ends the job, which also creates the remains if the Kind
+	// is zkrec.DeedCancel. Without a Kind there is nothing to note.
+	Deed zkrec.Deed
 }
 
 // maxConflicts is how often a deletion is tried again because of concurrent changes.
@@ -36,7 +38,8 @@ const maxConflicts = 10
 
 // Run deletes all nodes of the job, in one transaction if they fit in one. Otherwise the job is
 // marked as canceled first, which ends it; if the rest is interrupted, another deletion completes
-// it.
+// it. The deed and the remains belong to the transaction that ends the job. They are written once,
+// whatever happens after it, and all of the job is still there to be kept.
 func (d *Deletion) Run(ctx context.Context) error {
 	for conflicts := 0; conflicts < maxConflicts; conflicts++ {
 		again, err := d.once(ctx)
@@ -76,6 +79,12 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	}
 	d.Czxid = stat.Czxid
 	spec, _ := zkrec.ParseSpec(d.Job, data) // an unreadable spec is replaced by one that only says canceled
+	var kept remains
+	if d.Deed.Kind == zkrec.DeedCancel && !spec.Canceled {
+		if kept, err = d.keep(ctx, data, stat, spec); err != nil {
+			return false, err
+		}
+	}
 	paths, err := Below(ctx, d.Conn, path)
 	if err != nil || len(paths) == 0 {
 		return false, err
@@ -87,13 +96,13 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 		ops = append(ops, d.Same...)
 	}
 	for _, path := range paths {
-		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
+		ops = append(ops, zkconn.DeleteOp(path, kept.version(path)))
 	}
-	n := Fitting(d.Conn, ops)
+	n := Fitting(d.Conn, slices.Concat(kept.ops, ops)) - len(kept.ops)
 	if n < len(ops) && !spec.Canceled {
 		spec.Canceled = true
 		ops = append(slices.Clone(d.Same), zkconn.SetOp(path, spec.Encode(), stat.Version))
-		return true, d.write(ctx, d.Deed, signals.OfJob(d.Tree, d.Job), ops...)
+		return true, d.write(ctx, d.Deed, signals.OfJob(d.Tree, d.Job), ops, kept)
 	}
 	var of []signals.Signal
 	if n == len(ops) {
@@ -103,14 +112,14 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	if spec.Canceled {
 		deed = zkrec.Deed{} // it was noted then
 	}
-	return n < len(ops), d.write(ctx, deed, of, ops[:n]...)
+	return n < len(ops), d.write(ctx, deed, of, ops[:n], kept)
 }
 
 // write applies ops to the job that was read, notes the deed, and tells those who must look.
-func (d *Deletion) write(ctx context.Context, deed zkrec.Deed, of []signals.Signal, ops ...zkconn.Op) error {
+func (d *Deletion) write(ctx context.Context, deed zkrec.Deed, of []signals.Signal, ops []zkconn.Op, kept remains) error {
 	_, err := deeds.Write(ctx, d.Conn, d.Tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
 		return signals.MultiOn(ctx, d.Conn, d.Tree.Job(d.Job), d.Czxid, of, ops...)
-	})
+	}, kept.ops...)
 	return err
 }
 

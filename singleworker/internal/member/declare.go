@@ -116,7 +116,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 	for {
 		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
 		if errors.Is(err, zkconn.ErrNoNode) {
-			_, err = e.note(ctx, d.Job, false, session.CreateOps(e.loop.Tree.NewJob(d.Job, spec)), func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+			ops := session.CreateOps(e.loop.Tree.NewJob(d.Job, spec))
+			_, err = deeds.Write(ctx, e.loop.Conn, e.loop.Tree, e.deed(d.Job, false), ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
 				return e.loop.Conn.Multi(ctx, ops...)
 			})
 			if errors.Is(err, zkconn.ErrNodeExists) {
@@ -153,12 +154,8 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 		if err := replaced.CheckSize(); err != nil {
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
-		path := e.loop.Tree.Job(d.Job)
-		set := []zkconn.Op{zkconn.SetOp(path, replaced.Encode(), stat.Version)}
-		_, err = e.note(ctx, d.Job, old.Overridden(), set, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-			return signals.MultiOn(ctx, e.loop.Conn, path, stat.Czxid, signals.OfJob(e.loop.Tree, d.Job), ops...)
-		})
-		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) {
+		err = e.replace(ctx, d.Job, old, replaced, data, stat)
+		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists) {
 			continue
 		}
 		if err == nil {
@@ -171,16 +168,33 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 	}
 }
 
-// note sends the operations that declare a job, and notes it in the log of who did what. overrides
-// means that an operator's change is replaced.
-func (e *Entry) note(
-	ctx context.Context, job string, overrides bool, ops []zkconn.Op, send func([]zkconn.Op) ([]zkconn.Stat, error),
-) ([]zkconn.Stat, error) {
+// replace writes a job over old, whose record data was read. It is the next version of the job,
+// unless only the declaration is another one.
+func (e *Entry) replace(ctx context.Context, job string, old, spec zkrec.Spec, data []byte, stat zkconn.Stat) error {
+	deed, path := e.deed(job, old.Overridden()), e.loop.Tree.Job(job)
+	var notes []zkconn.Op
+	if spec.Fingerprint() != old.Fingerprint() {
+		number, note, err := deeds.Version(ctx, e.loop.Conn, e.loop.Tree, job, data, stat.Ctime, deed)
+		if err != nil {
+			return err
+		}
+		spec.Version, notes = number, []zkconn.Op{note}
+	}
+	set := []zkconn.Op{zkconn.SetOp(path, spec.Encode(), stat.Version)}
+	_, err := deeds.Write(ctx, e.loop.Conn, e.loop.Tree, deed, set, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return signals.MultiOn(ctx, e.loop.Conn, path, stat.Czxid, signals.OfJob(e.loop.Tree, job), ops...)
+	}, notes...)
+	return err
+}
+
+// deed is the entry of a declaration in the log of who did what. overrides means that an operator's
+// change is replaced.
+func (e *Entry) deed(job string, overrides bool) zkrec.Deed {
 	deed := zkrec.Deed{Kind: zkrec.DeedDeclare, Jobs: []string{job}, From: e.declarer()}
 	if overrides {
 		deed.Reason = "it replaces what an operator had changed"
 	}
-	return deeds.Write(ctx, e.loop.Conn, e.loop.Tree, deed, ops, send)
+	return deed
 }
 
 // declarer says who declares: "app-1 (v1.4.0)".

@@ -359,6 +359,8 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.openAccount(slot, txn, j)
 	case node == rules.NodeTick:
 		l.checkTick(slot, txn, j.Tick)
+	case node == rules.NodeHistory && created && l.accounts[slot].born == txn.Zxid:
+		l.accounts[slot].history = j.History // of a job that was undeleted
 	case node == rules.NodeHistory && (rest != "" || !created):
 		l.accounts[slot].written(j.History, txn)
 	case node == rules.NodeShards && !created:

@@ -71,12 +71,30 @@ func (w *world) changeJob() {
 	k := w.rng.IntN(len(w.shards))
 	if w.jobs[jobName(k)] {
 		w.cancel(k)
-		if w.rng.IntN(2) == 0 {
+		next := w.rng.IntN(4)
+		if next%2 == 0 {
 			return
 		}
 		time.Sleep(w.upTo(w.Session))
+		if next == 3 {
+			w.undelete(k)
+			return
+		}
 	}
 	w.submit(k)
+}
+
+// undelete brings a job back that was canceled.
+func (w *world) undelete(k int) {
+	w.mu.Lock()
+	w.jobs[jobName(k)] = true
+	w.mu.Unlock()
+	w.operate("undelete "+jobName(k), func(ctx context.Context) error {
+		return w.cluster.Operate(ctx, func(c *admin.Client) error {
+			_, err := c.Undelete(ctx, jobName(k), admin.UndeleteOptions{})
+			return unless(err, admin.ErrExists) // an instance was faster, with its declaration
+		})
+	})
 }
 
 // trigger asks for a manual run, or for two at once: of a job, with all its shards, or of one

@@ -14,6 +14,7 @@
 //	      {k}                     another page
 //	    requests/{id}             an operator's pending request to the owner
 //	    alarm                     the last tick that was reported as missed
+//	    versions                  the job as it was, and who changed it; only if somebody did
 //	    shards                    of a sharded job: the tick up to which all shards have finished
 //	      {k}/alive, tick ...     of shard k, instead of the job's own
 //	  _instances/{sid}            ephemeral: one running instance
@@ -26,6 +27,8 @@
 //	  _gone/{incarnation}-{czxid} an instance that is gone; the czxid, in hexadecimal, is of its node
 //	  _log/c{n}, _log/a{n}        who changed what, and who asked for a run or a stop
 //	  _acl                        who has which role: the access lists of all nodes follow from it
+//	  _canceled/{job}@{czxid}-{n}, _canceled/{job}@{czxid}-h{n}
+//	                              a job that was canceled, and its past
 //	  _notify                     package notify: what was told, and up to where it has read; its parts are below, and its election
 //
 // register, alive and the decimal heartbeats are the layout of the published

@@ -134,6 +134,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	stop := zkrec.Request{Schema: zkrec.Schema, Kind: zkrec.RequestStop, At: started, By: "alice@host", RunID: "5f1c"}
 	alarm := zkrec.Alarm{Schema: zkrec.Schema, Tick: 1798131600000, SID: "host-7-ab12", At: started}
 	relieving := zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc", Relieved: zkrec.Member{SID: "host-8-cd34", Incarnation: "inc8"}}
+	canceled, past, undeleted := canceledRecords(sharded, turned, done, log)
 	wants := map[string]any{
 		"spec, schedule only": zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?"}},
 		"spec, zone":          zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}},
@@ -141,7 +142,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"spec, sharded":       sharded,
 		"spec, everywhere":    everywhere, "spec, before": before,
 		"spec, placed": placed, "spec, of a set": ofSet, "switch": turned, "switch, untouched": zkrec.Switch{}, "instance, labelled": labelled, "roles": roles,
-		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{},
+		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{}, "canceled": canceled, "past": past, "spec, undeleted": undeleted,
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
@@ -155,6 +156,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, sharded", sharded.Encode(), parseSpec),
 		read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec), read("spec, of a set", ofSet.Encode(), parseSpec),
+		read("spec, undeleted", undeleted.Encode(), parseSpec), read("canceled", canceled.Encode(), zkrec.ParseCanceled), read("past", past.Encode(), zkrec.ParsePast),
 		read("roles", roles.Encode(), zkrec.ParseAccess), read("switch", turned.Encode(), zkrec.ParseSwitch), read("switch, untouched", zkrec.Switch{}.Encode(), zkrec.ParseSwitch),
 		read("instance, labelled", labelled.Encode(), zkrec.ParseInstance),
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
@@ -204,6 +206,10 @@ func TestPathsAreAsEver(t *testing.T) {
 	add("AskedOf", tree.AskedOf("4711"))
 	add("Orders", tree.Orders())
 	add("Order", tree.Order("host-7"))
+	canceled, past := tree.NewCanceled("daily stats", 4294967299)
+	add("Canceled", canceled)
+	add("Past", past)
+	add("Versions", tree.Versions("daily stats"))
 	for i, node := range tree.NewJob("daily stats", zkrec.Spec{Job: job.Job{Schedule: "@daily"}}) {
 		add(fmt.Sprintf("NewJob %d", i), strings.TrimSpace(node.Path+" "+string(node.Data)))
 	}

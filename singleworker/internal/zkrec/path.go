@@ -26,11 +26,13 @@ const (
 	alarmNode     = "alarm"
 	shardsNode    = "shards"
 	everyNode     = "everywhere"
+	versionsNode  = "versions"
 	leaderNode    = job.Reserved + "leader"
 	noticesNode   = job.Reserved + "notify"
 	logNode       = job.Reserved + "log"
 	goneNode      = job.Reserved + "gone"
 	accessNode    = job.Reserved + "acl"
+	canceledNode  = job.Reserved + "canceled"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.

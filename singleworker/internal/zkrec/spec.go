@@ -40,6 +40,12 @@ type Spec struct {
 	// counts as gone.
 	Canceled bool `json:"canceled,omitempty"`
 
+	// Version counts the changes of the job; 0 means that there was none. See Versions.
+	Version int `json:"version,omitempty"`
+
+	// Undeleted is zero unless the job was canceled before, and brought back.
+	Undeleted Undeleted `json:"undeleted,omitzero"`
+
 	Declaration
 	FromFiles
 
@@ -200,9 +206,10 @@ func (s Spec) With(of Switch) Spec {
 
 // Over returns s as it replaces old: unknown fields, the set and a pause stay. A different schedule
 // takes effect when the node is written, by ZooKeeper's clock, whatever the clock of the writer
-// says, and a different sharding as described at Layout.
+// says, and a different sharding as described at Layout. The Version is still old's.
 func (s Spec) Over(old Spec) Spec {
 	s.unknown, s.Switch, s.Layout, s.FromFiles = old.unknown, old.Switch, s.layoutOver(old), old.FromFiles
+	s.Version, s.Undeleted = old.Version, old.Undeleted
 	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
 		s.Since, s.Former = old.Since, old.Former
 		if s.Done = old.Done; s.Resizing() {

@@ -22,7 +22,7 @@ func (a *app) cancelCommand() *cmdline.Command {
 		Long: `Asks for confirmation: y for named jobs, the number of jobs for --all. Without a terminal
 to ask on it exits with 8 unless --yes is given; the time you take to answer does not
 count toward --timeout. If one of several named jobs does not exist, none is canceled. A
-run in progress is told to stop.`,
+run in progress is told to stop. swctl undelete brings a job back, for 7 days.`,
 		Examples: `swctl cancel nightly
 swctl cancel nightly weekly --yes --ignore-missing
 swctl cancel --all --server-type billing`,

@@ -43,7 +43,7 @@ func TestSignal(t *testing.T) {
 			if code != want || !strings.Contains(h.errs.String(), says) {
 				t.Errorf("%s: exit %d, stderr %q", line, code, h.errs.String())
 			}
-			if strings.HasPrefix(line, "submit") != strings.HasPrefix(h.out.String(), "created weekly v0  owner none yet") {
+			if strings.HasPrefix(line, "submit") != strings.HasPrefix(h.out.String(), "created weekly v1  owner none yet") {
 				t.Errorf("%s: stdout %q", line, h.out.String())
 			}
 		}

@@ -277,7 +277,7 @@ func TestSubmitUnreadable(t *testing.T) {
 	h := newHarness(t)
 	h.fake.fail["AwaitOwner weekly"] = fmt.Errorf("job %q: %w", "weekly", admin.ErrUnavailable)
 	code := h.exec("submit", "weekly", "@weekly")
-	if want := "created weekly v0  owner unknown: job \"weekly\": ZooKeeper did not answer  next 2026-11-21 09:24:05 UTC (in 1h)\n"; code != cmdline.ExitOK || h.out.String() != want {
+	if want := "created weekly v1  owner unknown: job \"weekly\": ZooKeeper did not answer  next 2026-11-21 09:24:05 UTC (in 1h)\n"; code != cmdline.ExitOK || h.out.String() != want {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

@@ -169,7 +169,7 @@ func newFake() *fakeClient {
 	f.jobs = map[string]admin.JobStatus{
 		"nightly": {
 			Name: "nightly", Job: job.Job{Name: "nightly", Schedule: "0 3 * * *", TimeZone: "Europe/Berlin", Handler: "report", Args: map[string]string{"to": "ops@example.org", "day": "yesterday"}},
-			Version: 2, Declared: true, State: admin.StateOwned,
+			Version: 2, Number: 3, Declared: true, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-2", Token: 4294967313, Since: since},
 			Registered: []string{"app-1", "app-2"}, NextRun: tick.Add(24 * time.Hour),
 			LastRun: &history.Run{
@@ -179,12 +179,12 @@ func newFake() *fakeClient {
 			},
 		},
 		"orphan": {
-			Name: "orphan", Job: job.Job{Name: "orphan", Schedule: "@every 90s"}, State: admin.StateUnowned,
+			Name: "orphan", Job: job.Job{Name: "orphan", Schedule: "@every 90s"}, Number: 1, State: admin.StateUnowned,
 			Reason:  reason.Reason{Code: reason.NoHandler, Handler: "orphan"},
 			NextRun: testNow.Add(25 * time.Second),
 		},
 		"レポート": {
-			Name: "レポート", Job: job.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, State: admin.StateOwned,
+			Name: "レポート", Job: job.Job{Name: "レポート", Schedule: "0 0 9 * * ?", TimeZone: "Asia/Shanghai"}, Version: 1, Number: 1, State: admin.StateOwned,
 			Owner:      &admin.Owner{InstanceID: "app-1", Token: 4294967400, Since: testNow.Add(-90 * time.Second)},
 			Registered: []string{"app-1"}, NextRun: time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC),
 			LastRun: &history.Run{
@@ -301,7 +301,27 @@ func (f *fakeClient) Submit(ctx context.Context, j job.Job, _ admin.SubmitOption
 	status := f.jobs[j.Name]
 	status.Name, status.Job = j.Name, j.WithDefaults()
 	f.jobs[j.Name] = status
-	return admin.Change{Outcome: admin.OutcomeCreated, Job: status.Job, NextRun: testNow.Add(time.Hour)}, f.begin(ctx, "Submit "+j.Name)
+	return admin.Change{Outcome: admin.OutcomeCreated, Job: status.Job, Number: 1, NextRun: testNow.Add(time.Hour)}, f.begin(ctx, "Submit "+j.Name)
+}
+
+func (f *fakeClient) Undelete(ctx context.Context, name string, opts admin.UndeleteOptions) (admin.Change, error) {
+	status := f.jobs[name]
+	return admin.Change{Outcome: admin.OutcomeUndeleted, Job: status.Job, Number: status.Number, NextRun: status.NextRun}, f.begin(ctx, "Undelete "+name+" "+opts.As)
+}
+
+func (f *fakeClient) Version(ctx context.Context, name string, number int) (admin.JobVersion, error) {
+	v := admin.JobVersion{
+		Number: number, At: testNow.Add(-time.Hour), Kind: "set", By: "bob", From: "root@vm", Reason: "too loud", Job: f.jobs[name].Job.Clone(),
+	}
+	v.Job.Schedule, v.Job.Retries = "30 3 * * *", number
+	return v, f.begin(ctx, fmt.Sprintf("Version %s %d", name, number))
+}
+
+func (f *fakeClient) Rollback(ctx context.Context, name string, to int, _ admin.EditOptions) (admin.Change, error) {
+	status := f.jobs[name]
+	before := status.Job.Clone()
+	before.Retries++
+	return admin.Change{Outcome: admin.OutcomeChanged, Job: status.Job, Before: &before, Number: status.Number + 1, NextRun: status.NextRun}, f.begin(ctx, fmt.Sprintf("Rollback %s %d", name, to))
 }
 
 // Edit keeps its arguments.
@@ -310,7 +330,7 @@ func (f *fakeClient) Edit(ctx context.Context, name string, change func(*job.Job
 	before := status.Job.Clone()
 	err := errors.Join(change(&status.Job), f.begin(ctx, "Edit "+name))
 	f.jobs[name] = status
-	return admin.Change{Outcome: admin.OutcomeChanged, Job: status.Job, Before: &before, Version: status.Version + 1, NextRun: status.NextRun}, err
+	return admin.Change{Outcome: admin.OutcomeChanged, Job: status.Job, Before: &before, Version: status.Version + 1, Number: status.Number + 1, NextRun: status.NextRun}, err
 }
 
 func (f *fakeClient) Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error) {

@@ -22,6 +22,9 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
 	}
+	if canceled := new(admin.CanceledError); errors.As(err, &canceled) {
+		return cmdline.WithHint(err, "swctl undelete %s", plain.Quoted(canceled.Name))
+	}
 	names, failed := client.Names(ctx)
 	var missing []string
 	for _, arg := range c.Args {

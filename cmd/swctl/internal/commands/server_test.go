@@ -23,9 +23,9 @@ func TestOnAServer(t *testing.T) {
 		want cmdline.ExitCode
 		says string // on stdout, or on stderr of what fails
 	}{
-		{"submit job @hourly --retries 2 --args-json [1]", cmdline.ExitOK, "created job v0"},
+		{"submit job @hourly --retries 2 --args-json [1]", cmdline.ExitOK, "created job v1"},
 		{"set job --retries 3 --arg a=1", cmdline.ExitOK, "retries  2  ->  3"},
-		{"set job --retries 3", cmdline.ExitOK, "unchanged job v1"},
+		{"set job --retries 3", cmdline.ExitOK, "unchanged job v2"},
 		{"set nobody --retries 3", cmdline.ExitNotFound, `job "nobody": no such job`},
 		{"pause job --for 24h --reason db~migration", cmdline.ExitOK, "(in 23h59m), by alice@host: db migration"},
 		{"pause nobody", cmdline.ExitNotFound, "pause: no such job: nobody"},

@@ -61,13 +61,18 @@ func set(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		status, err := client.Get(ctx, name)
-		owner := words.Owner(status)
-		if err != nil { // the change was accepted
-			owner = "unknown: " + plain.OneLine(err.Error())
-		}
+		status, owner := ownerNow(ctx, client, name)
 		return c.putChange("SetResult", done, dryRun, status, owner)
 	})
+}
+
+// ownerNow reads a job that was changed, and says who owns it.
+func ownerNow(ctx context.Context, client group.Client, name string) (admin.JobStatus, string) {
+	status, err := client.Get(ctx, name)
+	if err != nil { // the change was accepted
+		return status, "unknown: " + plain.OneLine(err.Error())
+	}
+	return status, words.Owner(status)
 }
 
 // setChanges reads the command line.

@@ -176,7 +176,7 @@ func TestSubmitOfShardsIsOwnedInPart(t *testing.T) {
 	h.sharded()
 	h.fake.adopter = ""
 	code := h.exec("submit", "import", "@daily", "--shards", "4", "--replace")
-	if code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "created import v0  owner 3/4 app-1(2) app-2(1)  next ") {
+	if code != cmdline.ExitOK || !strings.HasPrefix(h.out.String(), "created import v1  owner 3/4 app-1(2) app-2(1)  next ") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, h.out.String(), h.errs.String())
 	}
 }

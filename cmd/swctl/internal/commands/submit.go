@@ -165,7 +165,7 @@ func (c *call) putChange(kind string, done admin.Change, dryRun bool, status adm
 		status = admin.JobStatus{Name: done.Job.Name, State: admin.StateUnowned}
 	}
 	// As they were written: somebody else may have changed the job since.
-	status.Job, status.NextRun, status.Version = done.Job, done.NextRun, done.Version
+	status.Job, status.NextRun, status.Version, status.Number = done.Job, done.NextRun, done.Version, done.Number
 	change := api.Change{Outcome: done.Outcome, DryRun: dryRun, Job: status, Before: done.Before}
 	return c.put(api.New(kind, change), func(p render.Page) { p.Changed(change, owner) })
 }

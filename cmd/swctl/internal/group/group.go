@@ -43,9 +43,12 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	SubmitAll(ctx context.Context, jobs []admin.Submission) ([]admin.Change, error)
 	AwaitOwner(ctx context.Context, name string) (admin.JobStatus, error)
 	Edit(ctx context.Context, name string, change func(*job.Job) error, opts admin.EditOptions) (admin.Change, error)
+	Version(ctx context.Context, name string, number int) (admin.JobVersion, error)
+	Rollback(ctx context.Context, name string, to int, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Undelete(ctx context.Context, name string, opts admin.UndeleteOptions) (admin.Change, error)
 	Clear(ctx context.Context, opts admin.ClearOptions) (admin.Cleared, error)
 	Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error)
 	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error

@@ -21,18 +21,23 @@ func (p Page) Changed(change api.Change, owner string) {
 	case change.DryRun:
 		p.linef("would %s %s  next %s", strings.TrimSuffix(outcome, "d"), job.Name, next) // created, replaced
 	default:
-		p.linef("%s %s v%d  owner %s  next %s", outcome, job.Name, job.Version, owner, next)
+		p.linef("%s %s v%d  owner %s  next %s", outcome, job.Name, job.Number, owner, next)
 	}
 	if job.Resizing != nil && !change.DryRun {
 		p.linef("  its shards change %s", job.Resizing)
 	}
 	if change.Before != nil {
-		var t output.Table
-		for _, difference := range fields.Differences(*change.Before, job.Job) {
-			t.Row(difference[:]...)
-		}
-		t.Write(p.Out, "  ")
+		p.differences(*change.Before, job.Job)
 	}
+}
+
+// differences lists how a job differs from another one.
+func (p Page) differences(before, after job.Job) {
+	var t output.Table
+	for _, difference := range fields.Differences(before, after) {
+		t.Row(difference[:]...)
+	}
+	t.Write(p.Out, "  ")
 }
 
 // Canceled says which jobs are gone, and which of their runs continue.

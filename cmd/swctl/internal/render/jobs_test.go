@@ -26,7 +26,7 @@ func TestJobsThatAreDone(t *testing.T) {
 		}
 		one.SetConditions(now)
 		p.Jobs([]admin.JobStatus{one}, "")
-		p.Job(one, nil)
+		p.Job(one, nil, admin.JobVersion{})
 		if strings.Count(out.String(), want) != 2 || strings.Contains(out.String(), one.Reason.String()) {
 			t.Errorf("no %q, twice, in\n%s", want, out.String())
 		}

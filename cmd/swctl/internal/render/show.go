@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // field writes one line of a description, or more if the text has more, all
@@ -25,8 +26,9 @@ func (p Page) field(label, text string) {
 	}
 }
 
-// Job describes a job, or a shard, and the requests that are pending.
-func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
+// Job describes a job, or a shard, and the requests that are pending. Its present version is zero
+// if that is not known.
+func (p Page) Job(job admin.JobStatus, requests []admin.Request, present admin.JobVersion) {
 	zone := job.Job.Zone()
 	p.head(job, zone)
 	for _, line := range fields.Describe(job.Job) {
@@ -35,7 +37,7 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 			p.field("  in words", text)
 		}
 	}
-	p.field("Version", fmt.Sprintf("v%d", job.Version))
+	p.version(job.Number, present)
 	p.field("Declared", p.declared(job))
 	if o := job.Owner; o != nil {
 		p.field("Owner", fmt.Sprintf("%s since %s, token %d", o.InstanceID, p.moment(o.Since, zone), o.Token))
@@ -68,6 +70,35 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request) {
 		p.field("Requests", fmt.Sprintf("%d pending, the first %s; see swctl requests %s", len(requests),
 			plain.Relative(requests[0].At, p.Now), plain.Quoted(job.Name)))
 	}
+}
+
+// JobVersion describes a job as it was, or how it differs from the present one.
+func (p Page) JobVersion(v admin.JobVersion, present *job.Job) {
+	p.field("Name", v.Job.Name)
+	p.version(v.Number, v)
+	if present != nil {
+		p.differences(v.Job, *present)
+		return
+	}
+	for _, line := range fields.Describe(v.Job) {
+		p.field(line.Title, line.Text)
+	}
+}
+
+// version says which version of a job it is, who made it, when and why, as far as that is known.
+func (p Page) version(number int, v admin.JobVersion) {
+	if number == 0 {
+		p.field("Version", "")
+		return
+	}
+	text := fmt.Sprintf("v%d", number)
+	if v.Kind != "" {
+		text += fmt.Sprintf(" %s by %s %s", v.Kind, v.By, plain.Relative(v.At, p.Now))
+	}
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	p.field("Version", text)
 }
 
 // declared says who declared the job, and whether it is still as declared.
