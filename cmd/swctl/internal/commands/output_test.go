@@ -73,7 +73,7 @@ func TestTerminalGolden(t *testing.T) {
 			}
 		}
 		narrow := strings.ReplaceAll(h.out.String(), ",", "")
-		for _, word := range strings.Fields(rows) {
+		for word := range strings.FieldsSeq(rows) {
 			if !strings.Contains(narrow, strings.ReplaceAll(word, ",", "")) {
 				t.Errorf("%v: %s is lost", args, word)
 			}
@@ -141,7 +141,7 @@ func TestTimesGolden(t *testing.T) {
 		texts = append(texts, h.transcript(args...))
 	}
 	local := texts[len(texts)-1]
-	if want := h.fake.jobs["nightly"].NextRun.Local().Format(plain.TimeLayout); !strings.Contains(local, want) {
+	if want := plain.Absolute(h.fake.jobs["nightly"].NextRun, time.Local); !strings.Contains(local, want) { //nolint:gosmopolitan // --time local
 		t.Errorf("no %q in %s", want, local)
 	}
 	golden(t, "times", strings.Join(texts[:len(texts)-1], "\n"))

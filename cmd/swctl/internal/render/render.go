@@ -91,7 +91,7 @@ func (p Page) at(t time.Time, zone *time.Location) string {
 func (p Page) in(zone *time.Location) *time.Location {
 	switch p.Times {
 	case TimesLocal:
-		return time.Local
+		return time.Local //nolint:gosmopolitan // it is what the reader asks for
 	case TimesUTC:
 		return time.UTC
 	}
