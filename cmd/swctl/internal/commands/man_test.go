@@ -48,7 +48,7 @@ func TestManSaysWhatHelpSays(t *testing.T) {
 		}
 		said := " " + strings.Join(strings.Fields(unescape.Replace(string(text))), " ") + " "
 		h.exec("help", cmd.Name)
-		for _, word := range strings.Fields(h.out.String()) {
+		for word := range strings.FieldsSeq(h.out.String()) {
 			if !strings.HasSuffix(word, ":") && !strings.Contains(said, " "+word+" ") && !strings.Contains(said, " "+strings.ToUpper(word)+" ") {
 				t.Errorf("%s: %q is missing in %s", cmd.Name, word, said)
 			}
