@@ -97,14 +97,14 @@ var (
 func (a *App) settings(flags *cli.Context) (Settings, error) {
 	r := reader{App: a, flags: flags}
 	r.readProfile()
-	format := cmp.Or(r.oneOf(FlagOutput, EnvOutput, formats), formatTable)
+	format := cmp.Or(r.oneOf(FlagOutput, EnvOutput, formatTable, formats), formatTable)
 	set := Settings{
 		ZK:         r.text(FlagZK, EnvZK, DefaultZK),
 		ServerType: r.text(FlagServerType, EnvServerType, ""),
 		Format:     format,
 		JSON:       format != formatTable && format != formatWide,
 		Wide:       format == formatWide,
-		Times:      r.oneOf(FlagTime, EnvTime, times),
+		Times:      r.oneOf(FlagTime, EnvTime, "", times),
 		Timeout:    r.timeout(),
 		Patient:    flags.IsSet(FlagTimeout),
 		AuthFile:   r.text(FlagAuthFile, "", ""),
@@ -152,8 +152,8 @@ func (r *reader) text(flag, env, fallback string) string {
 }
 
 // oneOf is a text that must be one of some, or empty.
-func (r *reader) oneOf(flag, env string, all []string) string {
-	text := r.text(flag, env, "")
+func (r *reader) oneOf(flag, env, fallback string, all []string) string {
+	text := r.text(flag, env, fallback)
 	if text != "" && !slices.Contains(all, text) {
 		source := env
 		if r.flags.IsSet(flag) {
