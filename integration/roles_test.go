@@ -42,7 +42,7 @@ func TestRolesOfARunningGroup(t *testing.T) {
 	var names []string
 	for k := range jobs {
 		names = append(names, fmt.Sprintf("job-%d", k))
-		c.submitJob(job.Job{Name: names[k], Schedule: everySecond, Handler: work, Misfire: job.MisfireAll}, admin.SubmitOptions{})
+		c.submitJob(job.Job{Name: names[k], Schedule: everySecond, Handler: work, Misfire: job.MisfireAll, Overlap: job.OverlapQueue}, admin.SubmitOptions{})
 	}
 	c.submitJob(job.Job{Name: "sharded", Schedule: "@daily", Shards: 2, Handler: work}, admin.SubmitOptions{})
 	c.submitJob(job.Job{Name: "waiting", Schedule: "@daily", Handler: "nobody"}, admin.SubmitOptions{})
@@ -76,9 +76,11 @@ func TestRolesOfARunningGroup(t *testing.T) {
 		for _, r := range c.runs(name) {
 			seen[r.Tick.Unix()] = true
 		}
+		past, err := c.admin.History(t.Context(), name)
+		c.must(err)
 		for tick := from.Unix() + 1; tick <= to.Unix(); tick++ {
 			if !seen[tick] {
-				t.Errorf("%s: the tick of %v was not run", name, time.Unix(tick, 0).Format(time.TimeOnly))
+				t.Errorf("%s: the tick of %v was not run: %+v", name, time.Unix(tick, 0).Format(time.TimeOnly), past.Entries)
 			}
 		}
 	}

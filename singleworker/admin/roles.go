@@ -302,9 +302,6 @@ func (c *Client) otherLists(ctx context.Context, lists access.Lists, mend bool) 
 	}
 	var mu sync.Mutex
 	err = task.Each(ctx, listedAtOnce, paths, func(ctx context.Context, _ int, path string) error {
-		if ctx.Err() != nil {
-			return nil // the first error counts
-		}
 		want := lists.At(path)
 		return c.conn.Retry(ctx, func() error {
 			has, err := c.conn.ACL(ctx, path)

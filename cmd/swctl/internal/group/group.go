@@ -188,7 +188,7 @@ func Explain(set cmdline.Settings, err error) error {
 // orRole names the role that allows a call that was refused, if the error tells.
 func orRole(set cmdline.Settings, err error) string {
 	if role := admin.NeededRole(set.ServerType, err); role != "" {
-		return fmt.Sprintf("; in a group with roles (swctl acl show), of one of its %s", role)
+		return "; in a group with roles (swctl acl show), of one of its " + role
 	}
 	return ""
 }
