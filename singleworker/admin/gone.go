@@ -11,7 +11,7 @@ import (
 // How an instance went, as far as its last sign of life tells.
 const (
 	GoneStopped = "stopped" // it was stopped, and has handed over what it owned
-	GoneClosed  = "closed"  // its session was closed, or its node deleted: its process has ended otherwise
+	GoneClosed  = "closed"  // its session was closed, or its node deleted: its process ended
 	GoneHung    = "hung"    // it was silent for much longer than its session lives without its process
 	GoneEnded   = "ended"   // its session ended: it was killed, suspended or cut off
 )

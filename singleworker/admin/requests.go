@@ -35,6 +35,10 @@ type Request struct {
 	// RunID is the run to stop, or the manual run that the request has started;
 	// empty while it waits.
 	RunID string `json:"run_id,omitempty"`
+	// Stack is where the handler of the run to stop was some seconds later, when it had not ended: a
+	// function and its line on each line, the innermost first, at most 4 KiB. Empty if it has ended by
+	// then.
+	Stack string `json:"stack,omitempty"`
 }
 
 // Requests lists the pending requests of a job, including those of its shards,
@@ -62,15 +66,35 @@ func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 		waiting, err := c.waiting(ctx, slot.slot)
 		for _, id := range slices.Sorted(maps.Keys(waiting)) {
 			w := waiting[id]
-			r := Request{ID: id, Slot: slot.slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, RunID: w.RunID}
+			r := requestOf(id, slot.slot, w)
 			if w.Kind == RequestRun && slot.tick.Manual == id {
 				r.RunID = slot.tick.RunID
+			}
+			if w.Kind == RequestStop && err == nil {
+				r.Stack, err = c.stack(ctx, slot.slot, w.RunID)
 			}
 			lists[i] = append(lists[i], r)
 		}
 		return err
 	})
 	return slices.Concat(lists...), err
+}
+
+func requestOf(id, slot string, w zkrec.Request) Request {
+	return Request{ID: id, Slot: slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, RunID: w.RunID}
+}
+
+// stack is where the handler of a run was that did not end when it was told to; "" if there was
+// none.
+func (c *Client) stack(ctx context.Context, slot, runID string) (string, error) {
+	data, _, err := c.conn.Get(ctx, c.tree.Stack(slot))
+	if zkconn.IsUnknown(err) {
+		return "", err
+	}
+	if s, parseErr := zkrec.ParseStack(data); err == nil && parseErr == nil && s.RunID == runID {
+		return s.Text, nil
+	}
+	return "", nil
 }
 
 // CancelRequests cancels pending manual runs of a job that have not started: those

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -60,6 +61,10 @@ type Explanation struct {
 	// ShardsSince is the last tick of the shards as they were before the last change of
 	// shards; zero if they never changed.
 	ShardsSince time.Time `json:"shards_since,omitzero"`
+	// Stop is the pending request to stop the run that is in progress. Stack is where the handler was
+	// of a run that did not end when it was told to, as Request.Stack. Only Client.Why tells.
+	Stop  *Request `json:"stop,omitempty"`
+	Stack string   `json:"stack,omitempty"`
 	// Outage is one in which ZooKeeper did not answer between the tick and the end of its run, or at
 	// the requested time. Leader is who leads, if the group is in latch mode. Only Client.Why tells.
 	Outage *Outage `json:"outage,omitempty"`
@@ -82,11 +87,16 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 	if err != nil {
 		return Explanation{}, err
 	}
-	return retried(ctx, c, fmt.Sprintf("why %q", name), func() (Explanation, error) { return c.around(ctx, p.Why(at)) })
+	return retried(ctx, c, fmt.Sprintf("why %q", name), func() (Explanation, error) { return c.around(ctx, name, p.Why(at)) })
 }
 
 // around adds to an explanation the contents of records beside ticks.
-func (c *Client) around(ctx context.Context, x Explanation) (Explanation, error) {
+func (c *Client) around(ctx context.Context, slot string, x Explanation) (Explanation, error) {
+	if len(x.Entries) > 0 && len(x.Shards) == 0 {
+		if err := c.stopping(ctx, slot, &x, x.Entries[0].Run); err != nil {
+			return x, err
+		}
+	}
 	outages, err := c.outages(ctx)
 	if err != nil && !errors.Is(err, ErrDenied) {
 		return x, err
@@ -126,6 +136,26 @@ func (c *Client) readPast(ctx context.Context, question, name string) (Past, err
 		}
 		return pasts[0].explain(asked, at)
 	}}, nil
+}
+
+// stopping adds who waits for the end of a run, and where its handler was some seconds later.
+func (c *Client) stopping(ctx context.Context, slot string, x *Explanation, run history.Run) (err error) {
+	if run.State == history.StateRunning {
+		waiting, err := c.waiting(ctx, slot)
+		if err != nil {
+			return err
+		}
+		for _, id := range slices.Sorted(maps.Keys(waiting)) {
+			if w := waiting[id]; w.Kind == RequestStop && w.RunID == run.RunID {
+				stop := requestOf(id, slot, w)
+				x.Stop = &stop
+			}
+		}
+	}
+	if x.Stop != nil || run.StoppedBy != "" {
+		x.Stack, err = c.stack(ctx, slot, run.RunID)
+	}
+	return err
 }
 
 // explain is Why for records that were read at that moment.

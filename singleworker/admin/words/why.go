@@ -147,12 +147,7 @@ func (w *writer) recorded(name string) {
 			w.sayf("It will run again (%s) at %s.", last.NextAttempt, w.at(last.NextAttemptAt))
 		}
 	}
-	if last.AskedBy != "" {
-		w.sayf("It was asked for%s.", strings.TrimRight(By(last.AskedBy, last.AskedReason), "."))
-	}
-	if last.StoppedBy != "" {
-		w.sayf("Its end was asked for%s.", strings.TrimRight(By(last.StoppedBy, last.StoppedReason), "."))
-	}
+	w.asked(last)
 	for _, e := range w.Entries[1:] {
 		if e.RunID != "" {
 			w.sayf("Attempt %d, on %s at %s, %s.", e.Attempt, e.InstanceID, w.at(e.Started), ending(e.Run))

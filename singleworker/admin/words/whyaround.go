@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // around says how the whole group, or the whole job, was or is.
@@ -33,4 +34,21 @@ func (w *writer) around() {
 func Outage(o admin.Outage, zone *time.Location) string {
 	return fmt.Sprintf("ZooKeeper did not answer %s from %s to %s (%s)", strings.Join(o.Instances, ", "),
 		plain.Absolute(o.Since, zone), plain.Absolute(o.Until, zone), plain.Span(o.Until.Sub(o.Since)))
+}
+
+// asked says who has asked for a run, and for its end.
+func (w *writer) asked(last history.Entry) {
+	if last.AskedBy != "" {
+		w.sayf("It was asked for%s.", strings.TrimRight(By(last.AskedBy, last.AskedReason), "."))
+	}
+	if w.Stop != nil {
+		w.sayf("Its end was asked for %s.", StopAsked(w.Job, *w.Stop, w.At))
+	}
+	if w.Stack != "" {
+		frames := strings.Split(w.Stack, "\n")
+		w.sayf("Some seconds after that its handler was at %s.", strings.Join(frames[:min(len(frames), 3)], ", called by "))
+	}
+	if last.StoppedBy != "" {
+		w.sayf("Its end was asked for%s.", strings.TrimRight(By(last.StoppedBy, last.StoppedReason), "."))
+	}
 }

@@ -145,6 +145,11 @@ func (c *Coordinator) History(slot string, done func([]zkrec.Entry, error)) {
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }
 
+// Stack keeps where the handler of a run is that does not end.
+func (c *Coordinator) Stack(slot, runID, text string) {
+	journal.KeepStack(c.loop, slot, zkrec.Stack{RunID: runID, SID: c.member.ID(), At: c.loop.Clock.Wall(), Text: text})
+}
+
 // ClockStepped asks ZooKeeper at once whether the leases hold, and what time it is: this instance's
 // wall clock was set, or the machine suspended.
 func (c *Coordinator) ClockStepped() {

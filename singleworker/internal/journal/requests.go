@@ -232,3 +232,22 @@ func (j *Journal) Drop(slot, id string) {
 		})
 	})
 }
+
+// KeepStack writes where the handler of a run is that does not end although it was told to. It may
+// be called by anybody and does not block. Nothing depends on it.
+func KeepStack(l *session.Loop, slot string, s zkrec.Stack) {
+	path := l.Tree.Stack(slot)
+	l.Post(func() {
+		l.Async("keep stack", func(ctx context.Context) func() {
+			_, err := l.Conn.Multi(ctx, zkconn.CreateOp(path, s.Encode()))
+			if errors.Is(err, zkconn.ErrNodeExists) {
+				_, err = l.Conn.Multi(ctx, zkconn.SetOp(path, s.Encode(), zkconn.AnyVersion))
+			}
+			return func() {
+				if err != nil {
+					l.Log.Debug("stack not written", "path", path, "err", err)
+				}
+			}
+		})
+	})
+}

@@ -105,7 +105,7 @@ func (k *Keeper) deleteSlot(ctx context.Context, job, slot string, checks []zkco
 	tree := k.loop.Tree
 	ops := slices.Clone(checks)
 	remove := func(path string) { ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion)) }
-	for _, node := range append(tree.NewSlot(slot, 0), zkrec.Node{Path: tree.Alarm(slot)}) {
+	for _, node := range append(tree.NewSlot(slot, 0), zkrec.Node{Path: tree.Alarm(slot)}, zkrec.Node{Path: tree.Stack(slot)}) {
 		path := node.Path
 		children, _, err := k.loop.Conn.Children(ctx, path)
 		if errors.Is(err, zkconn.ErrNoNode) {

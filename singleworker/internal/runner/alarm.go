@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,13 +122,14 @@ func (a *alarm) due(now time.Time) (tick time.Time, in time.Duration, ok bool) {
 type job struct {
 	Job
 	alarm      *alarm
-	place      int       // in alarm.jobs
-	lastDue    int64     // the last tick that has come, in ns
-	committing bool      // a decision is being written
-	waitsSince time.Time // when it first had a run to open, and the runner was full; zero if none waits
-	inLine     bool      // it stands in the line
-	evicted    bool      // the run in progress was canceled for the slot to move
-	heldUntil  time.Time // no run begins before, for the slot to move
+	place      int             // in alarm.jobs
+	lastDue    int64           // the last tick that has come, in ns
+	committing bool            // a decision is being written
+	waitsSince time.Time       // when it first had a run to open, and the runner was full; zero if none waits
+	inLine     bool            // it stands in the line
+	evicted    bool            // the run in progress was canceled for the slot to move
+	heldUntil  time.Time       // no run begins before, for the slot to move
+	labels     context.Context //nolint:containedctx // of its runs; nil before the first
 	wake       *time.Timer
 }
 

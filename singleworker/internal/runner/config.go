@@ -29,6 +29,8 @@ type Keeper interface {
 	History(job string, done func(entries []ticks.Entry, err error))
 	// Drop removes a completed request.
 	Drop(job, request string)
+	// Stack keeps where the handler of a run is that does not end.
+	Stack(job, runID, text string)
 }
 
 // Observer is notified of the fates of ticks, from the runs' goroutines and from the loop.

@@ -35,6 +35,7 @@ type keeper struct {
 	jobs    map[string]*kept
 	forgets int            // how often History fails
 	commits []ticks.Commit // that were applied, in order
+	stacks  [][2]string    // run, and where its handler was
 	dropped []string       // requests, in order
 }
 
@@ -218,6 +219,12 @@ func (k *keeper) correct(job string, e ticks.Entry) error {
 }
 
 // Drop removes a request.
+func (k *keeper) Stack(_, runID, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stacks = append(k.stacks, [2]string{runID, text})
+}
+
 func (k *keeper) Drop(job, request string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -300,6 +300,9 @@ func TestWhoAskedIsKept(t *testing.T) {
 		if len(w.keeper.dropped) > 0 {
 			t.Errorf("dropped %q while the run is in progress", w.keeper.dropped)
 		}
+		if s := w.keeper.stacks; len(s) != 1 || s[0][0] != stop.RunID || !strings.Contains(s[0][1], ".working.1 ") || strings.Contains(s[0][1], "task.") {
+			t.Errorf("the stack is %q, want the handler's alone", s)
+		}
 		pass(20 * time.Second)
 		w.stop()
 		entry := w.keeper.read("job").history[0]

@@ -24,9 +24,6 @@ func (e *StuckError) Error() string {
 	return "handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
 
-// stuckAfter is how long handlers have to return after their context was canceled.
-const stuckAfter = 5 * time.Second
-
 // Runner runs jobs. Own, Requested, Begun, Disown, Full, Waiting, ClockStepped and Stop are safe
 // for concurrent use, also before Run, and return at once.
 type Runner struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,7 +59,10 @@ func (r *runs) begin(j *job, record ticks.Record) *activity {
 // start runs a claimed tick.
 func (r *runs) start(j *job, act *activity, claimed ticks.Record) {
 	r.awaitHung(j)
-	e := &execution{runs: r, act: act, job: j.Job, claimed: claimed} // a new spec must not affect a run in progress
+	if j.labels == nil {
+		j.labels = labeled(j.Name)
+	}
+	e := &execution{runs: r, act: act, job: j.Job, claimed: claimed, labels: j.labels} // a new spec must not affect a run in progress
 	r.tasks.GoThen("handler", e.begin, e.end)
 }
 
@@ -90,6 +94,7 @@ func (r *runs) applyStops(name string, requests []ticks.Request) {
 		case ours && !slices.Contains(act.stops, request.ID):
 			act.stops = append(act.stops, request.ID)
 			act.stop(&stopError{request})
+			r.after(name, stuckAfter, func() { r.lookStopped(act) })
 		case !ours && r.jobs[name] != nil:
 			r.cfg.Keeper.Drop(name, request.ID)
 		}
@@ -121,6 +126,7 @@ type execution struct {
 	act     *activity
 	job     Job
 	claimed ticks.Record
+	labels  context.Context //nolint:containedctx // of the goroutine
 	ctx     context.Context //nolint:containedctx // of the handler; nil if that is not called
 	done    func()
 	refused bool // by BeforeTick
@@ -142,6 +148,8 @@ func (e *execution) begin(context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
 		e.ctx, e.done = ctx, func() { cancel(); done() }
 	}
+	pprof.SetGoroutineLabels(e.labels)
+	defer pprof.SetGoroutineLabels(context.Background()) // others reuse the goroutine
 	e.act.handling.Store(true)
 	err = e.prepare()
 	if e.refused = errors.Is(err, ErrRefused); err == nil {

@@ -5,7 +5,7 @@
 //
 //	/{serverType}
 //	  {job}                       the job spec: plain cron text, or a JSON object
-//	    register                  the job's switch: its pause, and how often it was opened; empty if it never was
+//	    register                  the job's switch: its pause, and how often it was opened
 //	      {sid}                   empty: this instance has the handler
 //	    alive                     the owner record, or empty if the job has no owner
 //	      {sid}                   the owner's heartbeat: decimal Unix milliseconds
@@ -15,6 +15,7 @@
 //	    requests/{id}             an operator's pending request to the owner
 //	    alarm                     the last tick that was reported as missed
 //	    versions                  the job as it was, and who changed it; only if somebody did
+//	    stack                     where the handler was of a run that was to stop
 //	    shards                    of a sharded job: the tick up to which all shards have finished
 //	      {k}/alive, tick ...     of shard k, instead of the job's own
 //	  _instances/{sid}            ephemeral: one running instance

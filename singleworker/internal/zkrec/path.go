@@ -24,6 +24,7 @@ const (
 	historyNode   = "history"
 	requestsNode  = "requests"
 	alarmNode     = "alarm"
+	stackNode     = "stack"
 	shardsNode    = "shards"
 	everyNode     = "everywhere"
 	versionsNode  = "versions"
@@ -131,6 +132,10 @@ func (t Tree) Request(slot, id string) string { return t.Requests(slot) + "/" + 
 // Alarm holds the slot's tick that was last reported as missed. It does not exist
 // before the first.
 func (t Tree) Alarm(slot string) string { return t.Slot(slot) + "/" + alarmNode }
+
+// Stack holds where the handler was of a run that did not end when it was told to. It does not
+// exist before the first.
+func (t Tree) Stack(slot string) string { return t.Slot(slot) + "/" + stackNode }
 
 // Leader is the path of the election in latch mode.
 func (t Tree) Leader() string { return t.root + "/" + leaderNode }

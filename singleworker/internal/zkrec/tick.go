@@ -297,6 +297,34 @@ func ParseAlarm(data []byte) (a Alarm, err error) {
 	return a, nil
 }
 
+// MaxStackBytes is how much of a handler's stack is kept.
+const MaxStackBytes = 4 << 10
+
+// Stack is the data of a slot's stack node: where the handler was of the last run that did not end
+// although an operator had asked for that.
+type Stack struct {
+	Schema int       `json:"schema"`
+	RunID  string    `json:"run_id"`
+	SID    string    `json:"sid"`
+	At     time.Time `json:"at"` // on the instance's clock
+	// Text is at most MaxStackBytes: a function and its line on each line, the innermost first.
+	Text string `json:"text"`
+}
+
+// Encode returns the node's data.
+func (s Stack) Encode() []byte {
+	s.Schema, s.Text = Schema, cut(s.Text, MaxStackBytes)
+	return mustJSON(s)
+}
+
+// ParseStack reads a stack node.
+func ParseStack(data []byte) (s Stack, err error) {
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Stack{}, fmt.Errorf("stack %s: %w", excerpt(data), err)
+	}
+	return s, nil
+}
+
 // Complete is the data of a sharded job's shards node: the tick up to which all
 // shards have finished.
 type Complete struct {

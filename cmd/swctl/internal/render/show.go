@@ -64,6 +64,9 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request, present admin.J
 	for _, r := range requests {
 		if r.Kind == admin.RequestStop {
 			p.field("Stop asked", words.StopAsked(job, r, p.Now))
+			if r.Stack != "" {
+				p.field("  handler", r.Stack)
+			}
 		}
 	}
 	if len(requests) > 0 {
