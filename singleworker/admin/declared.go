@@ -52,19 +52,19 @@ func (c *Client) declared(ctx context.Context, live map[string]Instance, least i
 func differing(lists []declaredList) map[string][]Declaration {
 	first, differ := make(map[string]string), make(map[string][]Declaration)
 	for _, list := range lists {
-		for job, print := range list.jobs {
+		for job, mark := range list.jobs {
 			if was, found := first[job]; !found || was == "" {
-				first[job] = print
-			} else if print != "" && print != was {
+				first[job] = mark
+			} else if mark != "" && mark != was {
 				differ[job] = nil
 			}
 		}
 	}
 	for job := range differ {
 		for _, list := range lists {
-			print := list.jobs[job]
+			mark := list.jobs[job]
 			for _, d := range list.by {
-				if d.Fingerprint = print; print != "" {
+				if d.Fingerprint = mark; mark != "" {
 					differ[job] = append(differ[job], d)
 				}
 			}

@@ -35,10 +35,10 @@ func EncodeHandlers(names []string, jobs map[string]string) (hash string, data [
 	}
 	if jobs != nil {
 		lines, prints := []string{declared}, []string(nil) // the first says that the jobs are all there
-		for job, print := range jobs {
+		for job, mark := range jobs {
 			lines = append(lines, declared+job)
-			if print != "" {
-				prints = append(prints, printed+job+"\t"+print)
+			if mark != "" {
+				prints = append(prints, printed+job+"\t"+mark)
 			}
 		}
 		for _, more := range [][]string{nil, prints} {
@@ -71,10 +71,13 @@ func ParseDeclared(hash string, data []byte) (jobs map[string]string, known bool
 	jobs = make(map[string]string)
 	for _, line := range lines { // a job's two lines come in any order
 		if job, found := strings.CutPrefix(line, printed); found {
-			job, print, _ := strings.Cut(job, "\t")
-			jobs[job] = print
-		} else if job, found := strings.CutPrefix(line, declared); found && job != "" {
-			jobs[job] = jobs[job]
+			job, mark, _ := strings.Cut(job, "\t")
+			jobs[job] = mark
+			continue
+		}
+		job, found := strings.CutPrefix(line, declared)
+		if _, has := jobs[job]; found && job != "" && !has {
+			jobs[job] = ""
 		}
 	}
 	return jobs, true
