@@ -51,6 +51,16 @@ var requests = map[string]request{
 		_, err := c.Edit(ctx, "job", func(j *job.Job) error { j.Schedule = "@weekly"; return nil }, admin.EditOptions{})
 		return err
 	},
+	"Rollback": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Rollback(ctx, "job", 1, admin.EditOptions{})
+		return err
+	},
+	"Undelete": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Undelete(ctx, "job", admin.UndeleteOptions{})
+		return err
+	},
+	"Version":  func(ctx context.Context, c *admin.Client) error { _, err := c.Version(ctx, "job", 1); return err },
+	"Versions": func(ctx context.Context, c *admin.Client) error { _, err := c.Versions(ctx, "job"); return err },
 	"Foreign": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.Foreign(ctx, "/group", "alive")
 		return err
