@@ -162,6 +162,8 @@ func TestUndeleteKeepsAWatermarkThatIsAhead(t *testing.T) {
 		if done := w.undelete("job", ""); !w.get("job").Watermark.Equal(ahead) {
 			t.Errorf("accounted for until %v, want %v; %+v", w.get("job").Watermark, ahead, done)
 		}
+		w.instance("app", "job")
+		w.adopt("app", "job")
 		if next := w.get("job").NextRun; !next.After(ahead) {
 			t.Errorf("the next run is at %v, and %v has been", next, ahead)
 		}

@@ -168,7 +168,9 @@ func (w *watcher) readSpec(name string, job *watchedJob, r zkconn.ReadResult, re
 		turned, _ := register.turned() // the job is in trouble if it cannot be read
 		ev.Paused, job.notify = turned.Paused.Covers(w.c.clock.now().now), spec.Job.Notify
 		job.hungAfter = max(0, cmp.Or(spec.Job.HungAfter, ticks.HungAtLeast))
-		job.undeleted = spec.Undeleted
+		if spec.Undeleted != nil {
+			job.undeleted = *spec.Undeleted
+		}
 	}
 	ev.Notify = job.notify
 	if was.czxid != job.czxid {

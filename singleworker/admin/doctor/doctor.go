@@ -185,7 +185,7 @@ func (x *examiner) slots() {
 	}
 }
 
-// registrations finds those of instances that do not run.
+// registrations finds instances that are registered and do not run.
 func (x *examiner) registrations() {
 	live, old := make(map[string]bool), make(map[string]bool)
 	for _, i := range x.Instances {

@@ -128,7 +128,7 @@ var table = []Meaning{
 	{Code: Failing, State: "failing", Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed", Alert: "SingleworkerJobFailing"},
 	{Code: Overrun, State: "overrun", Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
-	{Code: Conflict, Word: "in conflict", Title: "Declared", Severity: Warning, Sentence: "instances declare it differently, and their versions do not say which of them holds", Remedy: "swctl instances", Alert: "SingleworkerJobConflict"},
+	{Code: Conflict, State: "conflict", Word: "in conflict", Title: "Declared", Severity: Warning, Sentence: "instances declare it differently, and their versions do not say which of them holds", Remedy: "swctl instances", Alert: "SingleworkerJobConflict"},
 }
 
 // instances has all that can be wrong with an instance, the worst first.

@@ -95,7 +95,7 @@ func (l *Ledger) judgeBeginning(j *Job) {
 		return
 	case !l.inForce(j.Name) || j.Tick.Watermark == l.txn.Time.UnixMilli():
 		return // of a node that was missing: it begins when it is made
-	case j.Born == l.txn.Zxid && j.Spec.Undeleted != (zkrec.Undeleted{}):
+	case j.Born == l.txn.Zxid && j.Spec.Undeleted != nil:
 		return // the ticks until then were accounted for before the job was canceled
 	}
 	job := l.model.Jobs[zkrec.JobOfSlot(j.Name)]

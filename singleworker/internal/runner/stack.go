@@ -41,7 +41,7 @@ var frame = regexp.MustCompile(`(?m)^#\t0x[0-9a-f]+\t(\S+)\+0x[0-9a-f]+\s+(\S+)$
 // begun is the function below which a stack is this package's own.
 const begun = "runner.(*execution).begin"
 
-// stackOf is where the goroutines are that have the label of a job, that of the handler first.
+// stackOf is where the goroutines with the label of a job are, the handler's first.
 func stackOf(name string) string {
 	var profile bytes.Buffer
 	if pprof.Lookup("goroutine").WriteTo(&profile, 1) != nil { // a buffer takes everything

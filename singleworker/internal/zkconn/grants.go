@@ -11,7 +11,7 @@ import (
 // Perms are permissions on a node.
 type Perms int32
 
-// letters are those of ZooKeeper's shell, in its order.
+// letters are as in ZooKeeper's shell, in its order.
 const letters = "cdrwa"
 
 // ParsePerms reads the letters of ZooKeeper's shell, of which it ignores all others.

@@ -170,7 +170,7 @@ func (u *Undeleted) UnmarshalJSON(data []byte) error {
 // those that were accounted for. A run that was open is lost. A past that cannot be read is left
 // behind, unless a newer version has written it. That is a *SchemaError.
 func (t Tree) Undeleted(spec Spec, c Canceled, p Past, at time.Time) (Spec, []Node, error) {
-	spec.Since, spec.Former, spec.Done, spec.Layout, spec.Canceled, spec.Undeleted = 0, nil, nil, nil, false, Undeleted{Czxid: c.History}
+	spec.Since, spec.Former, spec.Done, spec.Layout, spec.Canceled, spec.Undeleted = 0, nil, nil, nil, false, &Undeleted{Czxid: c.History}
 	begin := Tick{Watermark: c.Watermark}
 	was, log, err := p.read()
 	switch {

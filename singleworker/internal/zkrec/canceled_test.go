@@ -22,7 +22,7 @@ func canceledRecords(spec zkrec.Spec, turned zkrec.Switch, done zkrec.Tick, log 
 	_, versions := zkrec.Versions{}.Add([]byte("@daily"), started, zkrec.Deed{Kind: zkrec.DeedSet, From: "alice@host", Reason: "late"})
 	past.Versions = versions.Encode()
 	undeleted := zkrec.Undeleted{Czxid: 4294967299, History: zkrec.Mark{Rev: 42, Number: 35}, Run: "5f1c"}
-	return canceled, past, zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Version: 2, Undeleted: undeleted}
+	return canceled, past, zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Version: 2, Undeleted: &undeleted}
 }
 
 func TestNamesOfCanceledJobs(t *testing.T) {

@@ -81,10 +81,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	held, endless, passed, done := manual, claim, claim, claim
 	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
 	done.State, done.Ended = history.StateOK, 1798131600100
-	running := zkrec.Instance{
-		Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started,
-		Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive,
-	}
+	running := zkrec.Instance{Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started, Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive}
 	stopping := running
 	stopping.Weight, stopping.SessionTimeout = 3, zkrec.Duration(10*time.Second)
 	stopping.MaxSlots, stopping.Owned, stopping.State = 5, 0, zkrec.InstanceStopping

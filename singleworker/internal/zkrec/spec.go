@@ -43,8 +43,8 @@ type Spec struct {
 	// Version counts the changes of the job; 0 means that there was none. See Versions.
 	Version int `json:"version,omitempty"`
 
-	// Undeleted is zero unless the job was canceled before, and brought back.
-	Undeleted Undeleted `json:"undeleted,omitzero"`
+	// Undeleted is nil unless the job was canceled before, and brought back.
+	Undeleted *Undeleted `json:"undeleted,omitempty"`
 
 	Declaration
 	FromFiles

@@ -27,7 +27,7 @@ const (
 )
 
 // beside are the keys that swctl prints beside a spec: of those only some are read.
-var beside = append(namesOf(reflect.TypeFor[admin.JobStatus]()), keyVersion, keyKind, "reason_code", "requests")
+var beside = append(namesOf(reflect.TypeFor[admin.JobStatus]()), keyVersion, keyKind, "state", "reason_code", "requests")
 
 func namesOf(of reflect.Type) (names []string) {
 	for _, field := range reflect.VisibleFields(of) {
