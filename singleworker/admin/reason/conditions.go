@@ -16,7 +16,7 @@ type Severity int
 // The severities. Fine is a condition that is meant, or that passes.
 const (
 	Fine    Severity = iota
-	Notice           // it may have been forgotten
+	Notice           // it may have been forgotten, or ends by itself
 	Warning          // the job is owned, and does not run as it should; the instance needs somebody
 	Broken           // nobody runs the job
 )
@@ -134,7 +134,7 @@ var table = []Meaning{
 // instances has all that can be wrong with an instance, the worst first.
 var instances = []Meaning{
 	{Code: WrongClock, Word: "wrong clock", Title: "Clock", Severity: Warning, Sentence: "its clock differs from ZooKeeper's", Remedy: "swctl instances show ID", Alert: "SingleworkerWrongClock"},
-	{Code: Silent, Word: "silent", Title: "Silent", Severity: Warning, Sentence: "it gives no sign of life: it was killed, hangs, is suspended or cut off, and its session has not ended yet", Remedy: "swctl instances show ID"},
+	{Code: Silent, Word: "silent", Title: "Silent", Severity: Notice, Sentence: "it gives no sign of life: it was killed, hangs, is suspended or cut off, and its session has not ended yet", Remedy: "swctl instances show ID"},
 	{Code: Gone, Word: "gone", Title: "Gone", Severity: Warning, Sentence: "it is not running, and jobs have it on record as their owner", Remedy: "swctl instances", Alert: "SingleworkerJobUnowned"},
 	{Code: Unusable, Word: "no record", Title: "Record", Severity: Warning, Sentence: "its record cannot be read, or somebody created it manually", Remedy: "swctl instances show ID", Alert: "SingleworkerInstanceUnusable"},
 	{Code: LongClosed, Word: "long disabled", Title: "Order", Severity: Notice, Sentence: "somebody told it more than a day ago to take no jobs", Remedy: "swctl instances enable ID"},

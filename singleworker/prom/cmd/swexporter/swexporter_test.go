@@ -62,7 +62,7 @@ func TestServes(t *testing.T) {
 	}()
 	status, body := get(t, url[1])
 	for _, line := range []string{
-		`singleworker_group_up{server_type="billing"} 1`, `singleworker_group_jobs{server_type="billing",state="owned"} 0`, `process_start_time_seconds `, `go_goroutines `,
+		`singleworker_group_up{server_type="billing"} 1`, `singleworker_group_jobs{server_type="billing",state="ok"} 0`, `process_start_time_seconds `, `go_goroutines `,
 	} {
 		if status != http.StatusOK || !strings.Contains(body, "\n"+line) {
 			t.Errorf("%d, no line %s in:\n%s", status, line, body)
