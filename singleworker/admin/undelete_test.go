@@ -106,7 +106,7 @@ func TestUndelete(t *testing.T) {
 		if past := w.pastOf("job"); past != "4:d:ok 3:c:lost 2:b:failed 1:a:ok" {
 			t.Errorf("its history is %s", past)
 		}
-		second := w.watch(w.operator(), WatchOptions{Since: on.world.server.Zxid()})
+		second := w.watch(w.operator(), WatchOptions{Since: on.server.Zxid()})
 		second.want("from there", "watching")
 		if log := w.entries(LogOptions{Max: 1}); !strings.HasPrefix(log[0], "undelete job ") {
 			t.Errorf("the log has %q", log)

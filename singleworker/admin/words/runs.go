@@ -61,7 +61,7 @@ func StopAsked(job admin.JobStatus, r admin.Request, now time.Time) string {
 	text := strings.TrimSpace(plain.Relative(r.At, now) + By(r.By, r.Reason))
 	for _, slot := range Slots(job) {
 		if run := slot.LastRun; run != nil && run.RunID == r.RunID && run.State == history.StateRunning {
-			text += fmt.Sprintf("; the run has not ended: if its handler ignores its context, restart %s", run.InstanceID)
+			return fmt.Sprintf("%s; the run has not ended: if its handler ignores its context, restart %s", text, run.InstanceID)
 		}
 	}
 	return text

@@ -143,12 +143,14 @@ func TestJobThatIsNoLongerDeclared(t *testing.T) {
 // Two instances that declare a job differently are named, unless their versions say which of them
 // holds.
 func TestDeclarationsInConflict(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[string]string{
 		"":      "i0 (1.1.0) and i1 (no version) declare it differently; it is as i1 (devel) did",
 		"1.1.0": "i0 (1.1.0) and i1 (1.1.0) declare it differently; it is as i1 (1.1.0) did",
 		"1.2.0": "",
 	} {
 		t.Run("as "+version, func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
 				for k, program := range []struct{ version, schedule string }{{"1.1.0", "@daily"}, {version, "@hourly"}} {

@@ -227,6 +227,7 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 			return fmt.Errorf("apply: nothing was changed: %w", &conflictError{s})
 		case files.Create, files.Change:
 			jobs, of = append(jobs, admin.Submission{Job: s.Job, Options: s.Options}), append(of, s)
+		case files.Unchanged, files.Prune: // the latter is refused with --atomic
 		}
 	}
 	changes, err := client.SubmitAll(ctx, jobs)

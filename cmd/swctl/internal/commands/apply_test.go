@@ -227,8 +227,8 @@ func TestApplyIsCompletedByTheSameCommand(t *testing.T) {
 				t.Errorf("killed after %d: exit %d: %s%s", killed, code, h.out.String(), h.errs.String())
 			}
 			h.exec("export")
-			if got, want := h.out.String(), "name: a\nschedule: '@weekly'\n---\nname: b\nschedule: '@weekly'\n---\nname: c\nschedule: '@daily'\n---\n"+
-				"name: d\nschedule: '@daily'\n---\nname: e\nschedule: '@daily'\n---\nname: new\nschedule: '@daily'\n"; got != want {
+			if got, want := h.out.String(), "name: a\nschedule: \"@weekly\"\n---\nname: b\nschedule: \"@weekly\"\n---\nname: c\nschedule: \"@daily\"\n---\n"+
+				"name: d\nschedule: \"@daily\"\n---\nname: e\nschedule: \"@daily\"\n---\nname: new\nschedule: \"@daily\"\n"; got != want {
 				t.Errorf("killed after %d: the group has\n%s", killed, got)
 			}
 			if code := h.exec(args...); code != cmdline.ExitOK || h.out.String() != "6 unchanged\n" {

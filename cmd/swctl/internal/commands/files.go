@@ -51,7 +51,7 @@ func validate(_ context.Context, c *call) error {
 	entries, problems := files.Read(paths, c.Stdin)
 	err = c.put(api.New("Validation", api.ItemsOf(problems), struct {
 		Jobs int `json:"jobs"`
-	}{len(entries)}), func(p render.Page) {
+	}{len(entries)}), func(render.Page) {
 		for _, problem := range problems {
 			fmt.Fprintln(&c.Out, problem)
 		}

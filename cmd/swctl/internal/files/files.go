@@ -110,9 +110,15 @@ var endings = []string{".yaml", ".yml", ".json"}
 // directory reads the files of a directory. One without any is a problem: it is likely to be
 // another one than is meant.
 func (r *reader) directory(path string) {
-	root, found := path+string(filepath.Separator), 0 // which follows a symbolic link
-	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
-		hidden := at != root && strings.HasPrefix(filepath.Base(at), ".")
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		r.problemf(Place{File: path}, "cannot be read: %v", err)
+		return
+	}
+	defer root.Close()
+	found := 0
+	err = fs.WalkDir(root.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
+		hidden := at != "." && strings.HasPrefix(filepath.Base(at), ".")
 		switch {
 		case err != nil:
 			return err
@@ -122,8 +128,8 @@ func (r *reader) directory(path string) {
 			return nil
 		}
 		found++
-		file, err := os.Open(at)
-		r.open(at, file, err)
+		file, err := root.Open(at)
+		r.open(filepath.Join(path, at), file, err)
 		_ = file.Close()
 		return nil
 	})

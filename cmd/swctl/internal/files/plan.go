@@ -85,7 +85,7 @@ func Plan(entries []Entry, jobs []admin.JobStatus, opts Options) (steps []Step) 
 }
 
 func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
-	s := Step{Action: Change, Name: e.Job.Name, Place: e.Place.String(), Job: e.Job, Was: was}
+	s := Step{Action: Change, Name: e.Job.Name, Place: e.String(), Job: e.Job, Was: was}
 	s.Options.Set = cmp.Or(opts.Set, was.Set)
 	if was.Paused == nil {
 		if s.Options.Pause = e.PauseOptions(opts.Now); s.Options.Pause != nil {
@@ -97,7 +97,7 @@ func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
 	if !exists {
 		s.Action, s.Differences = Create, nil
 		if opts.IfVersion {
-			s.conflict("it does not exist, and the file was made from v%d", *e.Version)
+			s.conflictf("it does not exist, and the file was made from v%d", *e.Version)
 		}
 		return s
 	}
@@ -110,16 +110,16 @@ func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
 	}
 	switch {
 	case was.Job.Schedule == "":
-		s.conflict("its record cannot be read: %s", was.Reason)
+		s.conflictf("its record cannot be read: %s", was.Reason)
 	case opts.IfVersion && *e.Version != was.Version:
-		s.conflict("it is v%d, and the file was made from v%d", was.Version, *e.Version)
+		s.conflictf("it is v%d, and the file was made from v%d", was.Version, *e.Version)
 	case len(s.Differences) == 0 && same(was.Job, e.Job) && !was.Edited:
 		s.Action = Unchanged
 	case opts.Force:
 	case isDeclared(was):
-		s.conflict("code declares it: %s", cmp.Or(was.DeclaredBy, "an application"))
+		s.conflictf("code declares it: %s", cmp.Or(was.DeclaredBy, "an application"))
 	case was.Set != "" && was.Set != s.Options.Set:
-		s.conflict("it belongs to the set %s", was.Set)
+		s.conflictf("it belongs to the set %s", was.Set)
 	}
 	return s
 }
@@ -128,7 +128,7 @@ func (s *Step) differs(field, from, to string) {
 	s.Differences = append(s.Differences, Difference{field, from, to})
 }
 
-func (s *Step) conflict(format string, args ...any) {
+func (s *Step) conflictf(format string, args ...any) {
 	s.Action, s.Why = Conflict, fmt.Sprintf(format, args...)
 }
 

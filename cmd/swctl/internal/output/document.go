@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
 // YAML writes a JSON text, which must be valid, as YAML in block style, in the same order. Only
-// printable text is written as it is.
+// printable text is written as it is: an encoder of a library would write all that YAML allows to a
+// terminal. Numbers have no exponent, which readers of YAML take differently.
 func YAML(out *bytes.Buffer, text []byte) error {
 	y := yaml{json.NewDecoder(bytes.NewReader(text)), out}
 	y.UseNumber()
@@ -32,7 +34,7 @@ func (y yaml) value(begun, pad string, item bool) error {
 	}
 	open, container := token.(json.Delim)
 	if !container || !y.More() {
-		text := scalar(token)
+		text := scalar(token, pad)
 		if container {
 			text = map[json.Delim]string{'{': "{}", '[': "[]"}[open]
 			_, err = y.Token()
@@ -53,7 +55,7 @@ func (y yaml) value(begun, pad string, item bool) error {
 		if open == '[' {
 			err = y.value(lead+"-", pad+"  ", true)
 		} else if token, err = y.Token(); err == nil {
-			err = y.value(lead+scalar(token)+":", pad+"  ", false)
+			err = y.value(lead+scalar(token, "")+":", pad+"  ", false)
 		}
 		if err != nil {
 			return err
@@ -66,24 +68,43 @@ func (y yaml) value(begun, pad string, item bool) error {
 var (
 	bare  = regexp.MustCompile(`^[A-Za-z_/][\w./-]*( [\w./-]+)*$`)
 	taken = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|null|y|n)$`)
+	lines = regexp.MustCompile(`^(\S(.*\S)?\n)+(\S(.*\S)?)?$`)
 )
 
-// scalar is a value that holds no others. YAML knows the escapes of Go.
-func scalar(token json.Token) string {
+// scalar is a value that holds no others. Text of several lines is a block, indented by pad, unless
+// that is empty. The escapes of Go are among those of YAML.
+func scalar(token json.Token, pad string) string {
 	switch token := token.(type) {
 	case nil:
 		return "null"
 	case bool:
 		return strconv.FormatBool(token)
 	case json.Number:
+		if number, err := token.Float64(); err == nil && strings.ContainsAny(token.String(), "eE") {
+			return strconv.FormatFloat(number, 'f', -1, 64)
+		}
 		return token.String()
 	case string:
-		if !bare.MatchString(token) || taken.MatchString(token) {
-			return strconv.Quote(token)
+		switch {
+		case bare.MatchString(token) && !taken.MatchString(token):
+			return token
+		case pad != "" && isBlock(token):
+			text, ended := strings.CutSuffix(token, "\n")
+			head := "|-"
+			if ended {
+				head = "|"
+			}
+			return head + "\n" + pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 		}
-		return token
+		return strconv.Quote(token)
 	}
 	return ""
+}
+
+// isBlock reports whether text has several lines that a block of YAML holds as they are.
+func isBlock(text string) bool {
+	joined := strings.ReplaceAll(text, "\n", "")
+	return lines.MatchString(text) && plain.Printable(joined) == joined
 }
 
 // Names writes the ID or the name of each item of a JSON document, or its own, each on a line. It

@@ -8,8 +8,9 @@ import (
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`"a"`: "a\n", `{}`: "{}\n", `[]`: "[]\n", `null`: "null\n", `-1.5e3`: "-1.5e3\n",
+		`"a"`: "a\n", `{}`: "{}\n", `[]`: "[]\n", `null`: "null\n", `-1.5e3`: "-1500\n",
 		`{"name":"nightly","spec":{"schedule":"0 3 * * *","args":{},"on":true,"time_zone":"Europe/Berlin"},"n":12}`: "name: nightly\nspec:\n  schedule: \"0 3 * * *\"\n  args: {}\n  \"on\": true\n  time_zone: Europe/Berlin\n\"n\": 12\n",
+		`{"d":"two\nlines","e":["# one\n- more\n"],"f":"a\n b","g":"a\n\nb"}`:                                       "d: |-\n  two\n  lines\ne:\n  - |\n    # one\n    - more\nf: \"a\\n b\"\ng: \"a\\n\\nb\"\n",
 		`{"items":[{"name":"a","shards":[1,[2,3],[]]},{},null]}`:                                                    "items:\n  - name: a\n    shards:\n      - 1\n      - - 2\n        - 3\n      - []\n  - {}\n  - null\n",
 		`["no","~","1","2026-01-01T00:00:00Z","a: b","a #b","-a"," a","a ","","<<","two words"]`:                    "- \"no\"\n- \"~\"\n- \"1\"\n- \"2026-01-01T00:00:00Z\"\n- \"a: b\"\n- \"a #b\"\n- \"-a\"\n- \" a\"\n- \"a \"\n- \"\"\n- \"<<\"\n- two words\n",
 		"[\"two\\nlines\\u001b[31m\\u202e\",\"レポート😀\",\"\\udb40\\udc41\"]":                                          "- \"two\\nlines\\x1b[31m\\u202e\"\n- \"レポート😀\"\n- \"\\U000e0041\"\n",
