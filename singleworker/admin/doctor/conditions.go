@@ -26,7 +26,7 @@ func (x *examiner) jobs() {
 		}
 	}
 	x.declarations()
-	x.add("jobs", reason.Fine, nil, "", "%d of %s have nothing wrong", well, counted(len(x.Jobs), "job"))
+	x.add("jobs", reason.Fine, nil, "", "%d of %d jobs have nothing wrong", well, len(x.Jobs))
 	x.tell("job")
 }
 

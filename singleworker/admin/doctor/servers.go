@@ -31,9 +31,9 @@ func (x *examiner) quorum(serves bool) {
 		x.add("quorum", reason.Notice, others, "allow srvr in the servers' 4lw.commands.whitelist", "ZooKeeper serves requests, and no server says how it stands")
 	case all.Any(admin.ServerAway) || all.Any(admin.ServerWaiting):
 		x.add("quorum", reason.Warning, others, "start the others before a further one goes: more than half of the ensemble must be up",
-			"%d of %s do not serve requests%s", len(others), counted(len(x.Servers), "server"), leads)
+			"%d of %d servers do not serve requests%s", len(others), len(x.Servers), leads)
 	default:
-		x.add("quorum", reason.Fine, serving, "", "%d of %s serve requests%s", len(serving), counted(len(x.Servers), "server"), leads)
+		x.add("quorum", reason.Fine, serving, "", "%d of %d servers serve requests%s", len(serving), len(x.Servers), leads)
 	}
 	x.servers()
 }

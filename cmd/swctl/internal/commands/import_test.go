@@ -54,7 +54,7 @@ func TestImportedFilesAreSubmitted(t *testing.T) {
 				t.Errorf("again: exit %d, %s%s", code, h.out.String(), h.errs.String())
 			}
 		}
-		for _, step := range [][2]string{{list, "created backup v0"}, {each + "backup.json", "unchanged backup v0"}, {each + "sweep.json", "unchanged sweep v0"}} {
+		for _, step := range [][2]string{{list, "created backup v1"}, {each + "backup.json", "unchanged backup v1"}, {each + "sweep.json", "unchanged sweep v1"}} {
 			if code := h.exec("submit", "--file", step[0]); code != cmdline.ExitOK || !strings.Contains(h.out.String(), step[1]) {
 				t.Errorf("submit %s: exit %d, %s%s", step[0], code, h.out.String(), h.errs.String())
 			}

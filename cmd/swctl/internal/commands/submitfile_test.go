@@ -32,8 +32,8 @@ func TestSubmitFile(t *testing.T) {
 			want []string
 		}{
 			{[]string{"--file", list, "--dry-run"}, cmdline.ExitOK, []string{"would create weekly", "would create hourly"}},
-			{[]string{"--file", list}, cmdline.ExitOK, []string{"created weekly v0", "created hourly v0"}},
-			{[]string{"--file", list}, cmdline.ExitOK, []string{"unchanged weekly v0", "unchanged hourly v0"}},
+			{[]string{"--file", list}, cmdline.ExitOK, []string{"created weekly v1", "created hourly v1"}},
+			{[]string{"--file", list}, cmdline.ExitOK, []string{"unchanged weekly v1", "unchanged hourly v1"}},
 			{[]string{"--file", one, "-o", "json"}, cmdline.ExitOK, []string{`"kind": "SubmitResultList"`, `"shards": 2`}},
 			{
 				[]string{"--file", file(t, "a.json", `[{"name":"weekly","schedule":"@daily"},{"name":"later","schedule":"@daily"}]`)},

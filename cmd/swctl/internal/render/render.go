@@ -107,5 +107,9 @@ func Named(job admin.JobStatus, was string) string {
 	} else if len(job.Slots) > 0 {
 		owner = "shards owned " + words.Owners(job.Slots)
 	}
-	return plain.Printable(fmt.Sprintf("%s (%sv%d, %s)", job.Name, was, job.Version, owner))
+	version := ""
+	if job.Number > 0 { // its record can be read
+		version = fmt.Sprintf("%sv%d, ", was, job.Number)
+	}
+	return plain.Printable(fmt.Sprintf("%s (%s%s)", job.Name, version, owner))
 }
