@@ -160,9 +160,10 @@ func (c *Conn) Prepare(ctx context.Context) error {
 }
 
 // readACLs reads and watches the node of FollowACLs.
-func (c *Conn) readACLs(ctx context.Context, path string, parse func(data []byte) (ACLs, error)) (found bool, err error) {
+func (c *Conn) readACLs(ctx context.Context, path string, parse func(data []byte) (ACLs, error)) (bool, error) {
+	found := false // a call whose context ends may still write to it
 	full := c.chroot + path
-	err = c.call(ctx, "exists", path, func(s *session) error {
+	err := c.call(ctx, "exists", path, func(s *session) error {
 		return s.watching(watch{full, false}, true, func(set bool) (err error) {
 			if set {
 				found, _, _, err = s.zk.ExistsW(full)
