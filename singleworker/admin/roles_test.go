@@ -376,6 +376,7 @@ func TestCheckRoles(t *testing.T) {
 		admin.heard = func(int) {
 			w.must(another.conn.SetACL(w.Context(), path, []zkconn.Grant{{Who: me, Perms: zkconn.ParsePerms("cdrwa")}}))
 		}
+		admin.heard(0)
 		if _, err := admin.SetRoles(w.Context(), oneEach()); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), path) {
 			t.Errorf("SetRoles while a node gets another list again and again: %v, want %v that names it", err, ErrConflict)
 		}

@@ -218,13 +218,14 @@ func (k *keeper) correct(job string, e ticks.Entry) error {
 	return nil
 }
 
-// Drop removes a request.
+// Stack keeps where a handler was.
 func (k *keeper) Stack(_, runID, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stacks = append(k.stacks, [2]string{runID, text})
 }
 
+// Drop removes a request.
 func (k *keeper) Drop(job, request string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

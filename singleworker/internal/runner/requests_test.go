@@ -297,10 +297,13 @@ func TestWhoAskedIsKept(t *testing.T) {
 		w.request(stop)
 		w.request(stop) // as when another one comes
 		pass(20 * time.Second)
-		if len(w.keeper.dropped) > 0 {
-			t.Errorf("dropped %q while the run is in progress", w.keeper.dropped)
+		w.keeper.mu.Lock()
+		dropped, stacks := len(w.keeper.dropped), slices.Clone(w.keeper.stacks)
+		w.keeper.mu.Unlock()
+		if dropped > 0 {
+			t.Errorf("dropped %d requests while the run is in progress", dropped)
 		}
-		if s := w.keeper.stacks; len(s) != 1 || s[0][0] != stop.RunID || !strings.Contains(s[0][1], ".working.1 ") || strings.Contains(s[0][1], "task.") {
+		if s := stacks; len(s) != 1 || s[0][0] != stop.RunID || !strings.Contains(s[0][1], ".working.1 ") || strings.Contains(s[0][1], "task.") {
 			t.Errorf("the stack is %q, want the handler's alone", s)
 		}
 		pass(20 * time.Second)
