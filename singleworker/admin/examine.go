@@ -28,13 +28,13 @@ type Examination struct {
 // Examine reads a group, and asks each ZooKeeper server how it stands. It takes as long as List and
 // Instances, and as a server that does not answer: two seconds. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Examine(ctx context.Context) (e Examination, err error) {
-	e.Servers = c.Servers(ctx)
 	if e.Jobs, err = c.List(ctx); err != nil {
 		return e, err
 	}
 	if e.Instances, err = c.Instances(ctx); err != nil {
 		return e, err
 	}
+	e.Servers = c.Servers(ctx)
 	names, err := retried(ctx, c, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
 	if err != nil {
 		return e, err

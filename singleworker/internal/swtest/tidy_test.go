@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // nodes lists the paths of all nodes, but for alarms and the heartbeats of those who stay.
@@ -69,17 +70,24 @@ func TestAThousandInstancesLeaveNothing(t *testing.T) {
 		}
 		time.Sleep(13 * session)
 		after := nodes(t, c)
-		lists := 0
+		lists, gone := 0, 0
 		after = slices.DeleteFunc(after, func(path string) bool {
 			added := !slices.Contains(before, path)
 			list := added && strings.HasPrefix(path, c.Tree().Handlers()+"/")
 			if list {
 				lists++
 			}
+			if departed := added && strings.HasPrefix(path, c.Tree().AllDeparted()+"/"); departed {
+				gone++
+				return true
+			}
 			return list || added && strings.HasPrefix(path, c.Tree().Deeds()+"/") // who has drained them is kept on purpose
 		})
 		if lists != 1 {
 			t.Errorf("%d lists of handlers are left, want that of the pods", lists)
+		}
+		if gone > zkrec.MaxDeparted {
+			t.Errorf("%d instances that are gone are remembered, want at most %d", gone, zkrec.MaxDeparted)
 		}
 		for _, path := range after {
 			if !slices.Contains(before, path) {
