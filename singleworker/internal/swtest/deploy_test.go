@@ -150,7 +150,6 @@ func TestDeclarationsInConflict(t *testing.T) {
 		"1.2.0": "",
 	} {
 		t.Run("as "+version, func(t *testing.T) {
-			t.Parallel()
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
 				for k, program := range []struct{ version, schedule string }{{"1.1.0", "@daily"}, {version, "@hourly"}} {
