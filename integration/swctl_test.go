@@ -172,7 +172,7 @@ func TestSwctl(t *testing.T) {
 	job := decode[jsonJob](t, ctl.run(exitOK, "show", "job", "-o", "json").stdout)
 	switch {
 	case job.APIVersion != "swctl/v1" || job.Kind != "Job" || job.Name != "job" || job.Spec.Schedule != everySecond,
-		job.Spec.TimeZone != "UTC" || job.Spec.Handler != work || job.Version != 0 || job.State != "owned",
+		job.Spec.TimeZone != "UTC" || job.Spec.Handler != work || job.Version != 0 || job.State != "ok",
 		job.Owner == nil || job.Owner.InstanceID != first.SID || job.Owner.Token != first.Token,
 		!slices.Equal(job.Registered, []string{"a", "b"}) || job.NextRunAt == nil,
 		job.LastRun == nil || job.LastRun.InstanceID != first.SID || job.LastRun.Token != first.Token:

@@ -78,12 +78,13 @@ func (e *elastic) text(key string) string {
 	return text
 }
 
-// textOf is a value as it stands there, whatever YAML takes it for: empty if there is none.
+// textOf is a value as it stands there, whatever YAML takes it for: empty if there is none. A tag
+// makes something else of it.
 func textOf(n yaml.Node) (string, error) {
 	switch {
 	case isEmpty(n):
 		return "", nil
-	case n.Kind == yaml.ScalarNode:
+	case n.Kind == yaml.ScalarNode && (n.Style&yaml.TaggedStyle == 0 || n.Tag == "!!str"):
 		return n.Value, nil
 	}
 	return "", fmt.Errorf("want text, have %q", remarked(n))

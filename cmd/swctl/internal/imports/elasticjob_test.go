@@ -81,6 +81,7 @@ func TestElasticJobRefuses(t *testing.T) {
 		"cron: 0 0 3 * * ?\nprops: [a]":                                         "props",
 		"cron: 0 0 3 * * ?\ntimeZone: Moon/Tycho":                               "cron TimeZone",
 		"cron: 0 0 3 * * ?\ncron: 0 0 4 * * ?":                                  "config",
+		"cron: !expression 0 0 3 * * ?":                                         "cron",
 		"cron: *a":                                                              "config",
 		"{\"cron\":":                                                            "config",
 		"[1]":                                                                   "config",
