@@ -38,7 +38,7 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 		l.violatef(Claim, j.Name, "the result of run %s replaces the claim of %s", rec.RunID, last.RunID)
 		return
 	case rec.RunID != last.RunID:
-		l.judgeClaim(j, last, rec)
+		l.judgeClaim(j, t, last, rec)
 	case rec.Same(last) && t.set.history: // a late result of a run before
 	case rec.Open() && (!last.Open() || rec.Same(last)):
 		l.violatef(Claim, j.Name, "run %s claims a second time, now %s", rec.RunID, clockMs(rec.Tick))
@@ -53,7 +53,7 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 }
 
 // judgeClaim judges a record that opens a run.
-func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
+func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	again := repeats(rec, last.Run) && (last.Open() || last.NextAttempt != "") || repeats(rec, last.Held.Run)
 	first := rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
 	if rec.Manual != "" {
@@ -82,11 +82,11 @@ func (l *Ledger) judgeClaim(j *Job, last, rec zkrec.Tick) {
 		l.violatef(Claimant, j.Name, "%s claims %s in the name of %s", l.who(), clockMs(rec.Tick), rec.SID)
 	case !j.Known.Owner && !l.whole:
 		l.counts.Unjudged++
-	case j.Owner.SID == "":
+	case t.owner.SID == "":
 		l.violatef(Claimant, j.Name, "%s claims %s with token %d and is not the owner: no instance is", rec.SID, clockMs(rec.Tick), rec.Token)
-	case j.Owner.SID != rec.SID || j.Token != rec.Token:
+	case t.owner.SID != rec.SID || t.token != rec.Token:
 		l.violatef(Claimant, j.Name, "%s claims %s with token %d and is not the owner: %s is, with %d", rec.SID, clockMs(rec.Tick),
-			rec.Token, j.Owner.SID, j.Token)
+			rec.Token, t.owner.SID, t.token)
 	}
 	l.judgeLayoutOf(j, last, rec)
 	if !again && rec.Manual == "" {

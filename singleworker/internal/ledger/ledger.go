@@ -148,6 +148,8 @@ type touch struct {
 	first    bool  // the tick record is set for the first time since its node was made
 	idle     bool  // the tick record is proven to be the one that was read, see zkrec.Tree.Late
 	requests []string
+	owner    zkrec.Owner // when the tick record was set, with its token: the transaction may end the ownership after that
+	token    int64
 }
 
 // nodes is a set of a slot's nodes.
@@ -209,6 +211,9 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 				order = append(order, slot)
 			}
 			t.add(op, node, rest)
+			if j := l.model.Jobs[slot]; j != nil && node == NodeTick && rest == "" {
+				t.owner, t.token = j.Owner, j.Token
+			}
 		}
 		l.model.apply(txn, op)
 	}

@@ -223,6 +223,14 @@ func TestClaimants(t *testing.T) {
 			w.release(15, "j", 1)
 			w.record(25, "j", rec)
 		}, []ledger.Rule{ledger.Claimant}},
+		{"before it is given away in the same transaction", func(w *world) {
+			ran(w)
+			w.write(20, 1, w.claims("r2"), set(tree.Alive("j"), nil), remove(tree.Heartbeat("j", "a")))
+		}, nil},
+		{"after it was given away in the same transaction", func(w *world) {
+			ran(w)
+			w.write(20, 1, set(tree.Alive("j"), nil), remove(tree.Heartbeat("j", "a")), w.claims("r2"))
+		}, []ledger.Rule{ledger.Claimant}},
 		{"in the session of another one", func(w *world) { ran(w); w.recordIn(20, 2, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant}},
 		{"in the session of an operator", func(w *world) { ran(w); w.recordIn(20, operator, "j", w.claimed("j", 20, "r2")) }, []ledger.Rule{ledger.Claimant, ledger.Claimant}},
 		{"with an earlier token", func(w *world) {

@@ -142,6 +142,13 @@ func (w *world) claimed(slot string, tick float64, run string) zkrec.Tick {
 	}}
 }
 
+// claims is the write of a claim of job j's tick at 20 s.
+func (w *world) claims(run string) txnlog.Op {
+	rec := w.claimed("j", 20, run)
+	rec.History = w.history["j"].Mark()
+	return set(tree.Tick("j"), rec.Encode())
+}
+
 // record writes a tick record as its instance, and adds entries to the history.
 func (w *world) record(second float64, slot string, rec zkrec.Tick, entries ...zkrec.Entry) {
 	w.recordIn(second, w.sessions[rec.SID], slot, rec, entries...)
