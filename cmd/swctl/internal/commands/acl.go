@@ -49,8 +49,11 @@ swctl acl check --auth-file alice.auth`,
 	}
 }
 
+// aclCommands are to be tried by who gives one of them arguments.
+const aclCommands = "swctl acl init, swctl acl show or swctl acl check"
+
 func initACL(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
+	if err := c.noArgs(aclCommands); err != nil {
 		return err
 	}
 	roles := admin.Roles{}
@@ -78,13 +81,6 @@ func initACL(ctx context.Context, c *call) error {
 	})
 }
 
-func (c *call) noArgs() error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("%s takes no arguments", c.Command).Try("swctl acl init, swctl acl show or swctl acl check")
-	}
-	return nil
-}
-
 func (a *app) showACLCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "acl", Aliases: []string{"acl show"},
@@ -96,7 +92,7 @@ changes a job's own node.`,
 		Examples: `swctl acl show
 swctl acl show -o json | jq -r '.roles.operators[]'`,
 		Run: a.run(func(ctx context.Context, c *call) error {
-			if err := c.noArgs(); err != nil {
+			if err := c.noArgs(aclCommands); err != nil {
 				return err
 			}
 			return c.connected(ctx, func(ctx context.Context, client group.Client) error {
@@ -130,7 +126,7 @@ swctl acl check -o json | jq -r '.other[].path'`,
 }
 
 func checkACL(ctx context.Context, c *call) error {
-	if err := c.noArgs(); err != nil {
+	if err := c.noArgs(aclCommands); err != nil {
 		return err
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {

@@ -87,8 +87,8 @@ func (e brokenError) Error() string {
 func (brokenError) ExitCode() int { return int(cmdline.ExitNo) }
 
 func (c *call) auditOptions() (opts txnaudit.Options, err error) {
-	if len(c.Args) > 0 {
-		return opts, cmdline.Usage("audit takes no arguments").Try("swctl audit --txnlog DIR")
+	if err := c.noArgs("swctl audit --%s DIR", flagTxnLog); err != nil {
+		return opts, err
 	}
 	if opts.Dirs = c.Flags.StringSlice(flagTxnLog); len(opts.Dirs) == 0 {
 		return opts, cmdline.Usage("audit needs --%s", flagTxnLog).Try("--%s DIR, the dataDir of a ZooKeeper server", flagTxnLog)

@@ -108,6 +108,14 @@ func (c *call) put(document any, people func(render.Page)) error {
 	return nil
 }
 
+// noArgs refuses arguments, and says what to try.
+func (c *call) noArgs(try string, args ...any) error {
+	if len(c.Args) > 0 {
+		return cmdline.Usage("%s takes no arguments", c.Command).Try(try, args...)
+	}
+	return nil
+}
+
 // name is the only argument: the name of a job, or of a shard if the command takes that.
 func (c *call) name() (string, error) {
 	if len(c.Args) != 1 {

@@ -35,8 +35,8 @@ swctl dev --port 0 -o json`,
 }
 
 func dev(ctx context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("dev takes no arguments").Try("swctl dev")
+	if err := c.noArgs("swctl %s", c.Command); err != nil {
+		return err
 	}
 	port, err := c.Number("port", defaultDevPort, 0, maxPort)
 	if err != nil {

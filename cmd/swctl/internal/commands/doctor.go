@@ -30,8 +30,8 @@ swctl doctor || swctl watch --timeout 1m`,
 }
 
 func examine(ctx context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("doctor takes no arguments").Try("swctl doctor")
+	if err := c.noArgs("swctl %s", c.Command); err != nil {
+		return err
 	}
 	var checks []doctor.Check
 	err := c.reading(ctx, func(ctx context.Context, client group.Client) error {

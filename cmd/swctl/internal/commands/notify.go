@@ -71,8 +71,8 @@ func configFlag() cmdline.Flag {
 
 // notifier is made of the file.
 func (c *call) notifier() (*notify.Notifier, error) {
-	if len(c.Args) > 0 {
-		return nil, cmdline.Usage("%s takes no arguments", c.Command).Try("swctl %s --%s FILE", c.Command, flagConfig)
+	if err := c.noArgs("swctl %s --%s FILE", c.Command, flagConfig); err != nil {
+		return nil, err
 	}
 	path := c.Flags.String(flagConfig)
 	if path == "" {

@@ -49,8 +49,8 @@ type logged struct {
 }
 
 func keepLog(ctx context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("runlog takes no arguments").Try("swctl runlog --%s file:DIRECTORY", flagStore)
+	if err := c.noArgs("swctl runlog --%s file:DIRECTORY", flagStore); err != nil {
+		return err
 	}
 	o := runlog.Options{Group: c.ServerType, Logger: slog.New(remarks{c})}
 	var err error

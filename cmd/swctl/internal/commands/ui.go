@@ -81,8 +81,8 @@ type uiServer struct {
 }
 
 func ui(ctx context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("ui takes no arguments").Try("swctl ui")
+	if err := c.noArgs("swctl %s", c.Command); err != nil {
+		return err
 	}
 	listen := defaultUI
 	if c.Flags.IsSet(flagListen) {

@@ -28,8 +28,8 @@ type versionInfo struct {
 }
 
 func version(_ context.Context, c *call) error {
-	if len(c.Args) > 0 {
-		return cmdline.Usage("version takes no arguments").Try("swctl version")
+	if err := c.noArgs("swctl %s", c.Command); err != nil {
+		return err
 	}
 	out := versionInfo{Version: "unknown", Go: "unknown"}
 	if info, ok := c.build(); ok {
