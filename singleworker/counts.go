@@ -203,7 +203,6 @@ func (c *counts) hung(r RunInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hanging[r.RunID] = true
-	c.stats.Hung = len(c.hanging)
 }
 
 func (c *counts) ended(r RunResult) {
@@ -213,7 +212,6 @@ func (c *counts) ended(r RunResult) {
 	j.running--
 	c.stats.Running--
 	delete(c.hanging, r.RunID)
-	c.stats.Hung = len(c.hanging)
 	if j.owned == 0 {
 		j.idle = time.Now()
 	}
@@ -272,7 +270,7 @@ func (c *counts) snapshot() Stats {
 	defer c.mu.Unlock()
 	c.forget()
 	s := c.stats
-	s.Total, s.Sessions = s.Total.clone(), maps.Clone(s.Sessions)
+	s.Hung, s.Total, s.Sessions = len(c.hanging), s.Total.clone(), maps.Clone(s.Sessions)
 	s.Jobs = make(map[string]JobStats, len(c.jobs))
 	for name, j := range c.jobs {
 		s.Jobs[name] = j.snapshot()

@@ -97,7 +97,7 @@ func (f filter) matches(job admin.JobStatus) bool {
 
 const columnStrip = "Last runs"
 
-// columns are those of the table of jobs. A table can be sorted by those that have a key.
+// columns are in the table of jobs. The table can be sorted by each that has a key.
 var columns = []struct {
 	name, key string
 	compare   func(a, b admin.JobStatus, now time.Time) int

@@ -1,6 +1,7 @@
 package zkrec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -32,13 +33,9 @@ type Departed struct {
 	By      string   `json:"by,omitempty"`      // the instance that has noticed it otherwise
 }
 
-// DepartedOf is what is remembered of an instance.
+// DepartedOf remembers an instance.
 func DepartedOf(sid string, i Instance) Departed {
-	d := Departed{SID: sid, Incarnation: i.Incarnation, Host: i.Host, PID: i.PID, StartedAt: i.StartedAt, Version: i.Program, Session: i.SessionTimeout}
-	if d.Version == "" {
-		d.Version = i.Version
-	}
-	return d
+	return Departed{SID: sid, Incarnation: i.Incarnation, Host: i.Host, PID: i.PID, StartedAt: i.StartedAt, Version: cmp.Or(i.Program, i.Version), Session: i.SessionTimeout}
 }
 
 // Encode returns the node's data.
