@@ -310,10 +310,10 @@ func TestWhoAskedIsKept(t *testing.T) {
 		w.stop()
 		entry := w.keeper.read("job").history[0]
 		want := history.Asked{AskedBy: "alice@host", AskedReason: strings.Repeat("é", 50), StoppedBy: "ops", StoppedReason: "too slow"}
-		if entry.Asked != want || entry.State != history.StateOK || !slices.Equal(w.keeper.dropped, []string{"s1"}) {
+		if entry.Asked.Value() != want || entry.State != history.StateOK || !slices.Equal(w.keeper.dropped, []string{"s1"}) {
 			t.Errorf("the entry is %+v, and %q dropped", entry, w.keeper.dropped)
 		}
-		if r := w.keeper.read("job").record; r.Asked != want {
+		if r := w.keeper.read("job").record; r.Asked.Value() != want {
 			t.Errorf("the record is %+v", r)
 		}
 	})
@@ -343,7 +343,7 @@ func TestWhoStoppedOutlivesTheOwner(t *testing.T) {
 		pass(10 * time.Second)
 		other.stop()
 		entries := w.keeper.read("job").history
-		if len(entries) != 2 || entries[0].StoppedBy != "ops" || entries[0].State != history.StateInterrupted || entries[1].StoppedBy != "" || entries[1].AskedBy != "alice@host" {
+		if len(entries) != 2 || entries[0].Asked.Value().StoppedBy != "ops" || entries[0].State != history.StateInterrupted || entries[1].Asked.Value().StoppedBy != "" || entries[1].Asked.Value().AskedBy != "alice@host" {
 			t.Errorf("the entries are %+v", entries)
 		}
 		pass(time.Minute)

@@ -233,7 +233,7 @@ func (e *execution) record(
 	from ticks.Record, result Result, commit func(c *ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*e.job.Job, from, outcome(result))
-	result.Error, result.Asked = plan.Record.Error, plan.Record.Asked
+	result.Error, result.Asked = plan.Record.Error, plan.Record.Asked.Value()
 	commit(&ticks.Commit{Slot: e.job.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err

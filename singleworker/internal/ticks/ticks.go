@@ -216,8 +216,9 @@ func (v View) tooOld(run zkrec.Run) bool {
 func retryOf(run zkrec.Run) zkrec.Run {
 	next := zkrec.Run{
 		Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures, Passed: run.Passed,
-		Asked: history.Asked{AskedBy: run.AskedBy, AskedReason: run.AskedReason},
 	}
+	asked := run.Asked.Value()
+	next.AskedFor(zkrec.Request{By: asked.AskedBy, Reason: asked.AskedReason}) // and not for its end
 	switch {
 	case run.NotBegun:
 		next.Attempt = run.Attempt

@@ -77,7 +77,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.NextAttempt, interrupted.NextAttemptAt = history.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
-	manual.Asked = history.Asked{AskedBy: "alice@host", AskedReason: "again", StoppedBy: "bob@host", StoppedReason: "wrong day"}
+	manual.Asked = zkrec.AskedOf(history.Asked{AskedBy: "alice@host", AskedReason: "again", StoppedBy: "bob@host", StoppedReason: "wrong day"})
 	held, endless, passed, done := manual, claim, claim, claim
 	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
 	done.State, done.Ended = history.StateOK, 1798131600100

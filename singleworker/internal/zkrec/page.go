@@ -76,7 +76,7 @@ type pageEntry struct {
 	To        int64          `json:"to,omitempty"`
 	Count     int            `json:"count,omitempty"`
 	Reason    history.Reason `json:"reason,omitempty"`
-	history.Asked
+	Asked     Asked          `json:"asked,omitzero"`
 }
 
 // firstAttempt is the Attempt of most entries.

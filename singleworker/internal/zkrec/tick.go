@@ -13,9 +13,6 @@ import (
 // MaxErrorBytes is how much of a run's error text is kept.
 const MaxErrorBytes = 4 << 10
 
-// maxWhoBytes is how much is kept of who asked something of a run, and of the reason.
-const maxWhoBytes = 100
-
 // Run is one execution of a handler, or, in an Entry without a RunID, ticks that were not run.
 // Times are Unix milliseconds, a run's by its instance's clock.
 type Run struct {
@@ -48,19 +45,10 @@ type Run struct {
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
 
-	history.Asked // of few runs
+	// Asked is who asked for the run, and for its end.
+	Asked Asked `json:"asked,omitzero"`
 
 	unknown Unknown // they go where the run goes: into the history, and beside a manual run
-}
-
-// AskedFor notes who asked for the run.
-func (r *Run) AskedFor(by Request) {
-	r.AskedBy, r.AskedReason = cut(by.By, maxWhoBytes), cut(by.Reason, maxWhoBytes)
-}
-
-// Stopped notes who asked for the end of the run. The zero Request is nobody's.
-func (r *Run) Stopped(by Request) {
-	r.StoppedBy, r.StoppedReason = cut(by.By, maxWhoBytes), cut(by.Reason, maxWhoBytes)
 }
 
 // Open reports whether the run has no result yet.
