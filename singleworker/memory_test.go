@@ -16,8 +16,8 @@ import (
 )
 
 // The memory of an instance for each idle job that it owns and has declared, with the server's for
-// its watches. Not parallel: it looks at all that is allocated. There are so many jobs because a map
-// of a thousand keys takes once or twice its space, by the keys' hashes.
+// its watches. Not parallel: it looks at all that is allocated. There are so many jobs because a
+// map of a thousand keys takes once or twice its space, by the keys' hashes.
 //
 //nolint:paralleltest // see above
 func TestMemoryOfIdleJobs(t *testing.T) {

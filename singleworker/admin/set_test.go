@@ -70,6 +70,9 @@ func TestSeen(t *testing.T) {
 		if _, err := w.c.Cancel(w.Context(), "daily"); err != nil {
 			t.Fatal(err)
 		}
+		if err := submit("@weekly", first); !errors.Is(err, ErrConflict) {
+			t.Errorf("a job that is gone: %v", err)
+		}
 		w.submit(job.Job{Name: "daily", Schedule: "@daily"})
 		if again := seen(); again.Version != first.Version || again.ID == first.ID {
 			t.Errorf("the job was %+v, and another one of its name is %+v", first, again)

@@ -188,6 +188,9 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 
 // create makes the job, which does not exist.
 func (s *submission) create(ctx context.Context) error {
+	if s.opts.Seen != nil {
+		return ErrConflict
+	}
 	s.spec.Switch, s.done = zkrec.Switch{Paused: s.pause}, Change{Outcome: OutcomeCreated}
 	if s.opts.DryRun {
 		return nil

@@ -217,8 +217,8 @@ type SubmitOptions struct {
 	// or in none, or that was edited, differs then. Without a Set, a job that is created or replaced
 	// is in none. The rules for the names of handlers hold. Default: none.
 	Set string
-	// Seen has a job that exists replaced only if it is as it was read then, or ErrConflict. Default:
-	// however it is.
+	// Seen has the job replaced only if it is as it was read then, or ErrConflict, also if it is gone.
+	// Default: however it is.
 	Seen *Seen
 	// DryRun checks and reports what would be done, and writes nothing.
 	DryRun bool

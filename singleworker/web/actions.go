@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 )
 
 // action carries out a request, and returns the document that confirms it.
-type action func(ctx context.Context, o order) (api.Document, error)
+type action func(ctx context.Context, o *order) (api.Document, error)
 
 // actions carry out orders of operators in the group.
 type actions struct {
@@ -35,8 +36,8 @@ type actions struct {
 // return to. The form is read before the turn.
 func (a *actions) act(verb string, do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := order{Action: Action{Verb: verb, Of: r.PathValue("name")}, from: a.visitors.named(r)}
-		err := a.rights.read(w, r, &o)
+		o := &order{Action: Action{Verb: verb, Of: r.PathValue("name")}, from: a.visitors.named(r)}
+		err := a.rights.read(w, r, o)
 		if err != nil {
 			w.Header().Set("Connection", "close") // there may be more of the form
 		}
@@ -48,7 +49,9 @@ func (a *actions) act(verb string, do action) http.Handler {
 			a.log(o, err)
 			if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 				text, err := encoded(document, err)
-				return documentOf(r, text, err, a.logger)
+				said := documentOf(r, text, err, a.logger)
+				said.status, said.tag = cmp.Or(said.status, o.status), o.tag
+				return said
 			}
 			const up = "../../../../"
 			if err == nil {
@@ -62,7 +65,7 @@ func (a *actions) act(verb string, do action) http.Handler {
 }
 
 // back is the page to return to, the one with the form. If the action is done, it tells so.
-func (o order) back(done bool) string {
+func (o *order) back(done bool) string {
 	page, query := "./", make(url.Values)
 	switch {
 	case o.form.Get("back") == "first":
@@ -83,15 +86,17 @@ func (o order) back(done bool) string {
 }
 
 // perform has an order done in the name of who asks.
-func (a *actions) perform(ctx context.Context, o order, do action) (api.Document, error) {
+func (a *actions) perform(ctx context.Context, o *order, do action) (api.Document, error) {
 	defer a.group.readings.forget()
+	asked := o.by
+	defer func() { o.by = asked }() // the log has the address beside it
 	o.by = fmt.Sprintf("%s (web, %s)", o.by, o.from)
 	return do(admin.As(ctx, admin.Who{By: o.by, Reason: o.reason}), o)
 }
 
 // log logs actions that were done, and those refused. Of those who may not act there is a line now
 // and then, and nothing that they have sent.
-func (a *actions) log(o order, err error) {
+func (a *actions) log(o *order, err error) {
 	switch {
 	case errors.Is(err, errToken) || errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):
 		if n := a.refused.count(time.Now()); n > 0 {
@@ -125,7 +130,7 @@ func (f *refusals) count(now time.Time) (n int) {
 	return n
 }
 
-func (a *actions) trigger(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) trigger(ctx context.Context, o *order) (api.Document, error) {
 	result, err := a.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.by, Reason: o.reason})
 	return api.New("TriggerResult", result, api.RunsOf(o.Of, nil)), err
 }
@@ -135,7 +140,7 @@ const stopTime = 5 * time.Second
 
 // stopRun asks for the end of a run, and waits for it a little: the document has the run as it is
 // then.
-func (a *actions) stopRun(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) stopRun(ctx context.Context, o *order) (api.Document, error) {
 	short, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	runs, err := a.client.StopRun(short, o.Of, admin.StopOptions{By: o.by, Reason: o.reason})
@@ -145,7 +150,7 @@ func (a *actions) stopRun(ctx context.Context, o order) (api.Document, error) {
 	return api.New("StopResult", api.Named{Name: o.Of}, api.RunsOf(o.Of, runs)), err
 }
 
-func (a *actions) pause(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) pause(ctx context.Context, o *order) (api.Document, error) {
 	opts := admin.PauseOptions{By: o.by, Reason: o.reason}
 	if text := o.form.Get("for"); text != "" {
 		length, err := job.ParseDuration(text)
@@ -158,13 +163,13 @@ func (a *actions) pause(ctx context.Context, o order) (api.Document, error) {
 	return a.paused(ctx, o, result, err)
 }
 
-func (a *actions) resume(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) resume(ctx context.Context, o *order) (api.Document, error) {
 	result, err := a.client.Resume(ctx, o.Of, admin.ResumeOptions{Missed: job.MisfirePolicy(o.form.Get("missed"))})
 	return a.paused(ctx, o, result, err)
 }
 
 // paused is the document that swctl pause and swctl resume print, too.
-func (a *actions) paused(ctx context.Context, o order, result admin.PauseResult, err error) (api.Document, error) {
+func (a *actions) paused(ctx context.Context, o *order, result admin.PauseResult, err error) (api.Document, error) {
 	if err != nil {
 		return api.Document{}, err
 	}
@@ -172,7 +177,7 @@ func (a *actions) paused(ctx context.Context, o order, result admin.PauseResult,
 	return api.List("PauseResultList", []api.Paused{{PauseResult: result, Job: status}}), err
 }
 
-func (a *actions) cancel(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) cancel(ctx context.Context, o *order) (api.Document, error) {
 	if typed := o.form.Get("confirm"); typed != o.Of {
 		return api.Document{}, &invalid.FieldError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
 	}
@@ -180,12 +185,12 @@ func (a *actions) cancel(ctx context.Context, o order) (api.Document, error) {
 	return api.List("JobList", []admin.JobStatus{was}), err
 }
 
-func (a *actions) drain(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) drain(ctx context.Context, o *order) (api.Document, error) {
 	result, err := a.client.Drain(ctx, o.Of, admin.OrderOptions{By: o.by, Reason: o.reason})
 	return api.New("InstanceOrderResult", result), err
 }
 
-func (a *actions) enable(ctx context.Context, o order) (api.Document, error) {
+func (a *actions) enable(ctx context.Context, o *order) (api.Document, error) {
 	result, err := a.client.EnableAt(ctx, admin.Target{InstanceID: o.Of})
 	return api.New("InstanceOrderResult", result), err
 }

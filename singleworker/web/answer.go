@@ -3,9 +3,12 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // answer is the response to a request.
@@ -15,7 +18,11 @@ type answer struct {
 	text   []byte
 	coding string // "" if the browser has no say, else "identity" or "gzip"
 	to     string // the page to go to, or ""
+	tag    string // its ETag, or ""
 }
+
+// tagOf is the entity tag of a job. It stays while runs, owners and pauses change.
+func tagOf(s admin.JobStatus) string { return fmt.Sprintf(`"%x-%d"`, s.ID, s.Version) }
 
 // send sends an answer. It holds no turn, because the reader may be slow.
 func (a answer) send(w http.ResponseWriter) {
@@ -30,6 +37,9 @@ func (a answer) send(w http.ResponseWriter) {
 	}
 	if a.to != "" {
 		header.Set("Location", a.to)
+	}
+	if a.tag != "" {
+		header.Set("ETag", a.tag)
 	}
 	if a.status != 0 {
 		w.WriteHeader(a.status)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Client has the methods of *admin.Client that the pages need.
@@ -33,6 +34,7 @@ type Reader interface { //nolint:interfacebloat // it stands for half of a type
 
 // Changer has the methods that actions need. Without Options.AllowActions it is not called.
 type Changer interface {
+	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)

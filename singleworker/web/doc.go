@@ -41,6 +41,16 @@
 //	api/v1/instances/ID/drain     InstanceOrderResult
 //	api/v1/instances/ID/enable    InstanceOrderResult
 //
+// There are PUT requests that create or replace a job, with the token in that header, and by and
+// reason in the query:
+//
+//	api/v1/jobs/NAME              SubmitResult; with dry_run=true in the query nothing is written
+//
+// The body is the Job document that GET answers with, of which apiVersion, kind and spec are read.
+// The request must have a condition: "If-Match:" with the ETag of that GET, "If-None-Match: *"
+// for a job that does not exist, or "If-Match: *" for whatever is there. The answer has the new
+// ETag. Its status is 412 if the job is not as the request says, and 428 without one.
+//
 // Browsers send them from these pages only. by and reason are in the log. trigger, pause and drain
 // are recorded with them and with the address that they came from.
 //

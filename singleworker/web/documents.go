@@ -60,9 +60,14 @@ func (d documents) doctor(r *http.Request) ([]byte, error) {
 	return encoded(api.List("CheckList", doctor.Checks(e)), err)
 }
 
-func (d documents) job(r *http.Request) ([]byte, error) {
+func (d documents) job(r *http.Request) answer {
 	of, err := d.group.job(r.Context(), r.PathValue("name"))
-	return encoded(api.Job(of.status, of.requests), err)
+	text, err := encoded(api.Job(of.status, of.requests), err)
+	a := documentOf(r, text, err, d.logger)
+	if err == nil {
+		a.tag = tagOf(of.status)
+	}
+	return a
 }
 
 func (d documents) history(r *http.Request) ([]byte, error) {

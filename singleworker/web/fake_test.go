@@ -218,6 +218,15 @@ func (f *fake) change(ctx context.Context, call, of, by, reason string) error {
 	return err
 }
 
+func (f *fake) Submit(ctx context.Context, j job.Job, o admin.SubmitOptions) (admin.Change, error) {
+	err := f.change(ctx, "Submit", j.Name, j.Schedule, fmt.Sprintf("replace=%t seen=%v dry=%t", o.Replace, o.Seen, o.DryRun))
+	outcome := admin.OutcomeCreated
+	if o.Replace {
+		outcome = admin.OutcomeReplaced
+	}
+	return admin.Change{Outcome: outcome, Job: j.WithDefaults(), Version: 3}, err
+}
+
 func (f *fake) Trigger(ctx context.Context, name string, o admin.TriggerOptions) (admin.TriggerResult, error) {
 	return admin.TriggerResult{ID: "0198c700", Job: f.jobs[1]}, f.change(ctx, "Trigger", name, o.By, o.Reason)
 }

@@ -30,6 +30,10 @@ func statusOf(r *http.Request, err error, logger *slog.Logger) (status int, code
 	switch {
 	case errors.Is(err, errElsewhere) || errors.Is(err, errForbidden):
 		return http.StatusForbidden, api.CodeDenied
+	case errors.Is(err, errChanged):
+		return http.StatusPreconditionFailed, api.CodeConflict
+	case errors.Is(err, errNoCondition):
+		return http.StatusPreconditionRequired, api.CodeInvalid
 	case errors.Is(err, errToken):
 		return http.StatusUnauthorized, api.CodeDenied
 	case errors.Is(err, errTooFast):

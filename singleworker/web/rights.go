@@ -1,10 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,8 +21,8 @@ const MinToken = 16
 
 // Action is something that somebody asks for.
 type Action struct {
-	// Verb is "trigger", "stop-run", "pause", "resume" or "cancel" of a job, "drain" or "enable" of an
-	// instance.
+	// Verb is "submit", "trigger", "stop-run", "pause", "resume" or "cancel" of a job, "drain" or
+	// "enable" of an instance.
 	Verb string
 	// Of is the name of the job or shard, or the ID of the instance.
 	Of string
@@ -32,14 +34,22 @@ type order struct {
 
 	from       string // the address
 	by, reason string
-	form       url.Values
+	form       url.Values  // of a PUT, the query
+	body       []byte      // of a PUT
+	condition  http.Header // of a PUT
+
+	status int    // with which it is answered, 0: 200
+	tag    string // of the job that was put
 }
 
 var (
-	errToken     = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
-	errElsewhere = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
-	errForbidden = errors.New("not allowed")
-	errNobody    = errors.New("say who you are, and why: both are in the log of each action")
+	errToken       = errors.New("the token is wrong, or not given: swctl ui prints it when it starts, or reads it from --token-file")
+	errElsewhere   = errors.New("actions are taken from the server's own machine only: use swctl, a tunnel (ssh -L), or a proxy there that speaks TLS")
+	errForbidden   = errors.New("not allowed")
+	errNoJSON      = errors.New("must be JSON, and the request must say so: Content-Type: application/json")
+	errNoCondition = errors.New("say what the job is to be replaced as: If-Match with the ETag that GET has given, or *, or If-None-Match: * for a new one")
+	errChanged     = errors.New("the job is not as the condition of the request says")
+	errNobody      = errors.New("say who you are, and why: both are in the log of each action")
 )
 
 // rights decide who may act: who asks from where, with the token or as Options.Authorize says.
@@ -69,15 +79,25 @@ func (a *rights) read(w http.ResponseWriter, r *http.Request, o *order) (err err
 	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(formTime))
-	//nolint:gosec // ServeHTTP bounds the body
-	if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return errToken
+	if r.Method == http.MethodPut {
+		if byToken && !bearer {
+			return errToken
+		}
+		if o.body, err = io.ReadAll(r.Body); err != nil || !isJSON(r) {
+			return &invalid.FieldError{Field: "body", Err: cmp.Or(err, errNoJSON)}
+		}
+		o.form, o.condition = r.URL.Query(), r.Header
+	} else {
+		//nolint:gosec // ServeHTTP bounds the body
+		if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+			return errToken
+		}
+		if byToken && !bearer && !a.isToken(r.PostFormValue("token")) {
+			return errToken
+		}
+		o.form = r.PostForm
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // else it ends the action
-	if byToken && !bearer && !a.isToken(r.PostFormValue("token")) {
-		return errToken
-	}
-	o.form = r.PostForm
 	if byToken {
 		o.by = o.form.Get("by")
 	}
@@ -85,6 +105,12 @@ func (a *rights) read(w http.ResponseWriter, r *http.Request, o *order) (err err
 		return &invalid.FieldError{Field: "By", Err: errNobody}
 	}
 	return nil
+}
+
+// isJSON reports whether a request says that its body is JSON.
+func isJSON(r *http.Request) bool {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.TrimSpace(kind) == "application/json"
 }
 
 func (a *rights) isToken(text string) bool {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
@@ -84,8 +86,8 @@ func newVisitors(hosts []string, proxies []netip.Prefix) *visitors {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
-// secured refuses requests for other hosts and by other sites, leaves bodies to POST, and tells
-// browsers what pages may not do.
+// secured refuses requests for other hosts and by other sites, leaves bodies to POST and PUT, and
+// tells browsers what pages may not do.
 func (v *visitors) secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -105,6 +107,8 @@ func (v *visitors) secured(next http.Handler) http.Handler {
 			return
 		case r.Method == http.MethodPost:
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		case r.Method == http.MethodPut:
+			r.Body = http.MaxBytesReader(w, r.Body, maxDocument)
 		case r.ContentLength != 0: // it is not read, so the connection cannot be used again
 			header.Set("Connection", "close")
 			fallthrough
@@ -115,8 +119,12 @@ func (v *visitors) secured(next http.Handler) http.Handler {
 	})
 }
 
-// maxBody bounds the body of a request.
-const maxBody = 64 << 10
+const (
+	// maxBody bounds the form of an action.
+	maxBody = 64 << 10
+	// maxDocument bounds a job that is put, with all that GET tells beside its spec.
+	maxDocument = 4 * job.MaxBytes
+)
 
 // isHost reports whether a Host header is one of those that the handler answers.
 func (v *visitors) isHost(header string) bool {

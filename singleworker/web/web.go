@@ -36,8 +36,9 @@ type Options struct {
 	History History
 	// Group names the log in the History: the server type. Required with a History.
 	Group string
-	// AllowActions has jobs triggered, paused, resumed and canceled, and instances drained and
-	// enabled, by POST requests of those who have the Token, or whom Authorize lets, with a reason.
+	// AllowActions has jobs submitted, triggered, paused, resumed and canceled, and instances drained
+	// and enabled, by POST and PUT requests of those who have the Token, or whom Authorize lets, with a
+	// reason.
 	// Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
 	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows
@@ -136,12 +137,13 @@ func (h handler) routes() *http.ServeMux {
 		mux.Handle("GET "+path, h.visitors.inTurn(h.pages.page(page)))
 	}
 	for path, document := range map[string]func(*http.Request) ([]byte, error){
-		"jobs": h.documents.jobs, "jobs/{name}": h.documents.job, "jobs/{name}/history": h.documents.history, "jobs/{name}/why": h.documents.why,
+		"jobs": h.documents.jobs, "jobs/{name}/history": h.documents.history, "jobs/{name}/why": h.documents.why,
 		"jobs/{name}/log": h.documents.log, "jobs/{name}/summary": h.documents.summary, "jobs/{name}/ticks": h.documents.ticks,
 		"instances": h.documents.instances, "instances/{id}": h.documents.instance, "doctor": h.documents.doctor,
 	} {
 		mux.Handle("GET /api/v1/"+path, h.visitors.inTurn(h.documents.document(document)))
 	}
+	mux.Handle("GET /api/v1/jobs/{name}", h.visitors.inTurn(h.documents.job))
 	if a := h.actions; a != nil {
 		for path, do := range map[string]action{
 			"jobs/{name}/trigger": a.trigger, "jobs/{name}/stop-run": a.stopRun, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
@@ -150,6 +152,7 @@ func (h handler) routes() *http.ServeMux {
 			verb := path[strings.LastIndexByte(path, '/')+1:]
 			mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(a.act(verb, do)))
 		}
+		mux.Handle("PUT /api/v1/jobs/{name}", http.NewCrossOriginProtection().Handler(a.act("submit", a.put)))
 	}
 	mux.HandleFunc("GET /api/v1/events", h.feeds.events)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {

@@ -91,7 +91,8 @@ func givers(t *testing.T, all []sample) map[string][]string {
 	}
 	request := regexp.MustCompile(`(?m)^//\tapi/v1/([\w/-]+)\S* +(?:a stream of )?(\w+)`)
 	reads, acts, _ := strings.Cut(readFile(t, "singleworker/web/doc.go"), "POST requests")
-	for method, text := range map[string]string{"GET": reads, "POST": acts} {
+	acts, puts, _ := strings.Cut(acts, "PUT requests")
+	for method, text := range map[string]string{"GET": reads, "POST": acts, "PUT": puts} {
 		for _, found := range request.FindAllStringSubmatch(text, -1) {
 			add(given, found[2], method+" api/v1/"+found[1])
 		}

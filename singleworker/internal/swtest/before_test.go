@@ -200,7 +200,8 @@ func TestBeforeTickFails(t *testing.T) {
 		}
 		gated(t, c, 3, singleworker.Job{Name: "rows", Schedule: "*/20 * * * * ?", Shards: 3, Retries: 1}, before, working(time.Second))
 		time.Sleep(3 * time.Minute)
-		time.Sleep(time.Until(time.Now().Truncate(20 * time.Second).Add(32 * time.Second))) // between a tick's retry and the next tick
+		// Between a tick's retry and the next tick.
+		time.Sleep(time.Until(time.Now().Truncate(20 * time.Second).Add(32 * time.Second)))
 		for tick, n := range wantGated(t, c) {
 			if n != 2 {
 				t.Errorf("tick %v: BeforeTick was called %d times, want 2", tick, n)

@@ -1,0 +1,97 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/invalid"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// seenIn is the job that an entity tag stands for.
+func seenIn(tag string) (*admin.Seen, error) {
+	var seen admin.Seen
+	if n, err := fmt.Sscanf(tag, `"%x-%d"`, &seen.ID, &seen.Version); n != 2 || tagOf(admin.JobStatus{ID: seen.ID, Version: seen.Version}) != tag {
+		return nil, &invalid.FieldError{Field: "If-Match", Value: tag, Err: errors.Join(errors.New("is no ETag of a job"), err)}
+	}
+	return &seen, nil
+}
+
+// put creates or replaces a job, as the request's condition says. It must have one, so that two who
+// edit a job at once cannot undo each other's change.
+func (a *actions) put(ctx context.Context, o *order) (api.Document, error) {
+	j, err := jobIn(o.body, o.Of)
+	if err != nil {
+		return api.Document{}, err
+	}
+	opts := admin.SubmitOptions{DryRun: o.form.Get("dry_run") == "true"}
+	match, absent := o.condition.Get("If-Match"), o.condition.Get("If-None-Match")
+	switch {
+	case match == "*" && absent == "":
+		was, err := a.client.Get(ctx, j.Name)
+		if err != nil {
+			return api.Document{}, changed(err)
+		}
+		opts.Replace, opts.Seen = true, &admin.Seen{ID: was.ID, Version: was.Version}
+	case match != "" && absent == "":
+		if opts.Seen, err = seenIn(match); err != nil {
+			return api.Document{}, err
+		}
+		opts.Replace = true
+	case match != "" || absent != "*":
+		return api.Document{}, errNoCondition
+	}
+	done, err := a.client.Submit(ctx, j, opts)
+	if err != nil {
+		return api.Document{}, changed(err)
+	}
+	if done.Outcome == admin.OutcomeCreated && !opts.DryRun {
+		o.status = http.StatusCreated
+	}
+	status, err := a.client.Get(ctx, j.Name)
+	if errors.Is(err, admin.ErrNotFound) { // a dry run, or somebody has canceled it since
+		status, err = admin.JobStatus{Name: j.Name, State: admin.StateUnowned}, nil
+	}
+	status.Job, status.NextRun, status.Version, status.Number = done.Job, done.NextRun, done.Version, done.Number
+	o.tag = tagOf(status)
+	return api.New("SubmitResult", api.Change{Outcome: done.Outcome, DryRun: opts.DryRun, Job: status, Before: done.Before}), err
+}
+
+// changed tells apart from other conflicts that the condition does not hold.
+func changed(err error) error {
+	if errors.Is(err, admin.ErrExists) || errors.Is(err, admin.ErrConflict) || errors.Is(err, admin.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return err
+}
+
+// jobIn is the job in a Job document. The fields beside its spec are as GET tells them, and are not
+// read.
+func jobIn(body []byte, name string) (j job.Job, err error) {
+	var document struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Spec       *job.Job `json:"spec"`
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		if errors.As(err, new(*invalid.FieldError)) {
+			return j, err
+		}
+		return j, &invalid.FieldError{Field: "body", Err: err}
+	}
+	if document.APIVersion != api.Version || document.Kind != "Job" || document.Spec == nil {
+		return j, &invalid.FieldError{Field: "body", Err: fmt.Errorf(`is no document with "apiVersion": %q, "kind": "Job" and a "spec"`, api.Version)}
+	}
+	if j = *document.Spec; j.Name == "" {
+		j.Name = name
+	}
+	if j.Name != name {
+		return j, &invalid.FieldError{Field: "name", Value: j.Name, Err: errors.New("is not the name in the path")}
+	}
+	return j, nil
+}
