@@ -2,10 +2,8 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
@@ -85,7 +83,13 @@ func list(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.Flags.Bool(flagWatch) {
-		return c.watchList(ctx, chosen)
+		var jobs []admin.JobStatus
+		look := func(ctx context.Context, client group.Client) error {
+			all, err := client.List(ctx)
+			jobs = chosen.of(all)
+			return err
+		}
+		return c.watching(ctx, look, func() error { return c.putJobs(jobs) })
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.List(ctx)
@@ -125,69 +129,4 @@ func (c *call) putJobs(jobs []admin.JobStatus) error {
 			p.Jobs(jobs, "")
 		}
 	})
-}
-
-// redrawEvery is how often a list that is watched changes at most.
-const redrawEvery = time.Second
-
-// watchList shows the jobs again whenever something has changed. On a terminal, times count on.
-func (c *call) watchList(ctx context.Context, chosen choice) error {
-	if !c.Flags.IsSet(cmdline.FlagTimeout) {
-		c.Timeout = 0
-	}
-	columns, _, _ := c.Screen()
-	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		ctx, stop := context.WithCancelCause(ctx)
-		changed, ended := make(chan struct{}, 1), make(chan struct{})
-		go func() {
-			defer close(ended)
-			stop(changes(ctx, client, changed))
-		}()
-		defer func() { stop(nil); <-ended }()
-		var jobs []admin.JobStatus
-		for drawn := false; ; drawn = true {
-			if !drawn || columns == 0 || c.JSON || len(changed) > 0 {
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-				all, err := client.List(ctx)
-				if err != nil {
-					return err
-				}
-				jobs = chosen.of(all)
-			}
-			if err := errors.Join(c.putJobs(jobs), c.Redraw()); err != nil {
-				return err
-			}
-			select {
-			case <-time.After(redrawEvery):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-	})
-	if cmdline.SignalOf(ctx) != nil {
-		err = nil // that is how it ends
-	}
-	return err
-}
-
-// changes tells that something has changed since it was told last, at first that it begins to tell.
-func changes(ctx context.Context, client group.Client, changed chan<- struct{}) error {
-	past := true
-	for ev, err := range client.Watch(ctx, admin.WatchOptions{Trouble: true}) {
-		if err != nil {
-			return err
-		}
-		if past = past && ev.Kind != admin.EventWatching; past {
-			continue
-		}
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	return nil
 }

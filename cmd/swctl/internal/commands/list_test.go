@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -78,13 +79,29 @@ func TestListChoice(t *testing.T) {
 	}
 }
 
+// The whole group is on one screen, the worst first. In a pipe it is printed once, and for people
+// only.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	report := h.fake.jobs["レポート"]
+	run := *report.LastRun
+	run.State, run.InstanceID, run.Ended = history.StateRunning, "app-1", time.Time{}
+	report.LastRun = &run
+	h.fake.jobs["レポート"] = report
+	texts := []string{h.transcript("top"), h.transcript("top", "-o", "json"), h.transcript("top", "nightly")}
+	h.fake.jobs, h.fake.instances = nil, nil
+	golden(t, "top", strings.Join(append(texts, h.transcript("top")), "\n"))
+}
+
 // A list that is watched is printed again when something has changed, until a signal ends it well:
-// in a pipe below the one before, on a terminal in its place, where times count on.
+// in a pipe below the one before, on a terminal in its place, where times count on. top does so on a
+// terminal only.
 func TestListWatch(t *testing.T) {
 	t.Parallel()
 	onGroup(t, func(t *testing.T, h *harness) {
 		t.Helper()
-		pipe, screen := &stream{}, &stream{}
+		pipe, screen, wholes := &stream{}, &stream{}, &stream{}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ended := make(chan cmdline.ExitCode)
 		for out, size := range map[*stream]func() (int, int){pipe: nil, screen: func() (int, int) { return 80, 7 }} {
@@ -92,6 +109,9 @@ func TestListWatch(t *testing.T) {
 			watcher.Stdout, watcher.Stderr, watcher.Terminal = out, out, size
 			go func() { ended <- watcher.Run(ctx, []string{"list", "--watch"}) }()
 		}
+		whole := *h.App
+		whole.Stdout, whole.Terminal = wholes, func() (int, int) { return 100, 40 }
+		go func() { ended <- whole.Run(ctx, []string{"top"}) }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		first := len(pipe.lines())
@@ -112,8 +132,12 @@ func TestListWatch(t *testing.T) {
 		if len(screens) < 20 || strings.Count(last, "\n") > 6 || !strings.Contains(last, "nightly") || !strings.Contains(last, " more lines") {
 			t.Errorf("%d screens, the last\n%s", len(screens), last)
 		}
+		screens = strings.Split(strings.Join(wholes.lines(), "\n"), "\x1b[H\x1b[J")
+		if last := screens[len(screens)-1]; len(screens) < 20 || !strings.Contains(last, "INSTANCE ") || !regexp.MustCompile(`\nnightly .*paused`).MatchString(last) {
+			t.Errorf("%d screens of top, the last\n%s", len(screens), last)
+		}
 		cancel(&cmdline.SignalError{Signal: syscall.SIGINT})
-		for range 2 {
+		for range 3 {
 			if code := <-ended; code != cmdline.ExitOK {
 				t.Errorf("exit %d", code)
 			}

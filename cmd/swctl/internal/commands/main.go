@@ -48,7 +48,7 @@ func Main(program string, stores map[string]StoreOpener) {
 // commands are swctl's commands in the order of its help.
 func (a *app) commands() []*cmdline.Command {
 	return []*cmdline.Command{
-		a.submitCommand(), a.applyCommand(), a.diffCommand(), a.validateCommand(), a.exportCommand(), a.importCommand(), a.setCommand(), a.rollbackCommand(), a.cancelCommand(), a.undeleteCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.showCommand(), a.nextCommand(),
+		a.submitCommand(), a.applyCommand(), a.diffCommand(), a.validateCommand(), a.exportCommand(), a.importCommand(), a.setCommand(), a.rollbackCommand(), a.cancelCommand(), a.undeleteCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.topCommand(), a.showCommand(), a.nextCommand(),
 		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
 		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
 		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(), a.showACLCommand(), a.initACLCommand(), a.checkACLCommand(),
