@@ -72,8 +72,8 @@ func (c *cluster) swctl(program string) *swctl {
 	return &swctl{c.t, program, []string{"SWCTL_ZK=" + c.servers, "SWCTL_SERVER_TYPE=" + c.group, "HOME=" + c.dir}}
 }
 
-// run calls swctl and checks its exit code.
-func (s *swctl) run(want int, args ...string) outcome {
+// try calls swctl.
+func (s *swctl) try(args ...string) (out outcome, exitCode int) {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(s.t.Context(), s.program, args...)
@@ -83,8 +83,14 @@ func (s *swctl) run(want int, args ...string) outcome {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		s.t.Fatal(err)
 	}
-	out := outcome{stdout.String(), stderr.String(), time.Since(began)}
-	if code := cmd.ProcessState.ExitCode(); code != want {
+	return outcome{stdout.String(), stderr.String(), time.Since(began)}, cmd.ProcessState.ExitCode()
+}
+
+// run calls swctl and checks its exit code.
+func (s *swctl) run(want int, args ...string) outcome {
+	s.t.Helper()
+	out, code := s.try(args...)
+	if code != want {
 		s.t.Errorf("swctl %q exits with %d, want %d\nstdout: %s\nstderr: %s", args, code, want, out.stdout, out.stderr)
 	}
 	if (want == exitOK) != (out.stderr == "") {

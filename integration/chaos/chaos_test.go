@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/integration/wrongclock"
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
@@ -34,7 +35,7 @@ func TestChaos(t *testing.T) {
 	sayf("chaos: seed %d, %v, %d faults:\n%s", seed, length, len(plan), describePlan(plan))
 
 	dir := t.TempDir()
-	program := buildInstance(t, dir)
+	program := wrongclock.Build(t, dir, "./instance")
 	e := zkserver.StartEnsemble(t, servers)
 	o := newOperator(t, e.Addr())
 	var members []*member

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/swjobs/singleworker/integration/wrongclock"
 )
 
 // A process's wall clock is off by its file's amount, and its monotonic clock is not.
@@ -17,10 +19,10 @@ func TestClockOffset(t *testing.T) {
 		tries   = 20 // a busy machine may stop a process between its readings of the two clocks
 	)
 	dir := t.TempDir()
-	program := buildInstance(t, dir)
+	program := wrongclock.Build(t, dir, "./instance")
 	for _, offset := range []time.Duration{0, 1500 * time.Millisecond, -20*time.Second - time.Millisecond} {
 		clock := filepath.Join(dir, "clock")
-		setClock(t, clock, offset)
+		wrongclock.Set(t, clock, offset)
 		var off []time.Duration
 		for len(off) < tries && (len(off) == 0 || off[len(off)-1] > precise) {
 			path := filepath.Join(dir, fmt.Sprintf("ledger%v-%d", offset, len(off)))
@@ -38,7 +40,7 @@ func clockOf(t *testing.T, program, clock, ledger string) time.Duration {
 	here := newWallToMono()
 	before := Mono()
 	cmd := exec.CommandContext(t.Context(), program, "-ledger", ledger, "-servers", "127.0.0.1:1", "-group", "g", "-id", "a")
-	cmd.Env = append(os.Environ(), clockEnv+"="+clock)
+	cmd.Env = append(os.Environ(), wrongclock.Env+"="+clock)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swjobs/singleworker/integration/wrongclock"
 	"github.com/swjobs/singleworker/integration/zkserver"
 )
 
@@ -69,7 +70,7 @@ func newMember(t *testing.T, number int, program, dir string, e *zkserver.Ensemb
 	for _, s := range e.Servers() {
 		m.proxies = append(m.proxies, zkserver.NewProxy(t, s.Addr()))
 	}
-	setClock(t, m.clock, 0)
+	wrongclock.Set(t, m.clock, 0)
 	t.Cleanup(func() { m.kill(kill) })
 	return m
 }
@@ -77,7 +78,7 @@ func newMember(t *testing.T, number int, program, dir string, e *zkserver.Ensemb
 // leap sets by how much a kind of fault has the member's clock ahead.
 func (m *member) leap(by kind, ahead time.Duration) {
 	m.leaps[by] = ahead
-	setClock(m.t, m.clock, m.leaps[clockLeap]+m.leaps[clocksLeap])
+	wrongclock.Set(m.t, m.clock, m.leaps[clockLeap]+m.leaps[clocksLeap])
 }
 
 // start starts a process, whose predecessor must have ended.
@@ -98,7 +99,7 @@ func (m *member) start(release int, newID bool) {
 	}
 	p.cmd = exec.Command(m.program, "-servers", strings.Join(addrs, ","), "-group", groupName, "-id", p.ID, //nolint:noctx // faults end it
 		"-session", session.String(), "-ledger", p.Ledger, "-release", strconv.Itoa(release))
-	p.cmd.Env = append(os.Environ(), clockEnv+"="+m.clock)
+	p.cmd.Env = append(os.Environ(), wrongclock.Env+"="+m.clock)
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test process that dies runs no cleanups
 	p.Life.From = Mono()

@@ -1,4 +1,7 @@
-package chaos
+// Package wrongclock builds programs whose wall clock a test can set, of each process by itself: a
+// Go program asks the kernel for the time, so nothing between the two can lie to it, and to set the
+// machine's clock would change it for everybody.
+package wrongclock
 
 import (
 	"encoding/binary"
@@ -13,9 +16,8 @@ import (
 	"time"
 )
 
-// clockEnv names the file with the offset of a process's wall clock, in nanoseconds. A write to it
-// takes effect at once.
-const clockEnv = "SINGLEWORKER_CHAOS_CLOCK"
+// Env names the file with the offset of a process's wall clock, which Set writes.
+const Env = "SINGLEWORKER_WRONG_CLOCK"
 
 // offsetSource is added to package time.
 const offsetSource = `package time
@@ -25,10 +27,10 @@ import (
 	"unsafe"
 )
 
-var chaosOffset = mapChaosOffset()
+var wrongOffset = mapWrongOffset()
 
-func mapChaosOffset() *int64 {
-	path, ok := syscall.Getenv("` + clockEnv + `")
+func mapWrongOffset() *int64 {
+	path, ok := syscall.Getenv("` + Env + `")
 	if !ok {
 		return new(int64)
 	}
@@ -43,8 +45,8 @@ func mapChaosOffset() *int64 {
 	return (*int64)(unsafe.Pointer(&page[0]))
 }
 
-func chaosNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
-	total := int64(nsec) + *chaosOffset
+func wrongNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
+	total := int64(nsec) + *wrongOffset
 	over := total / 1e9
 	if total -= over * 1e9; total < 0 {
 		over, total = over-1, total+1e9
@@ -53,10 +55,8 @@ func chaosNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
 }
 `
 
-// buildInstance builds ./instance with a standard library whose wall clock can be set per process:
-// a Go program asks the kernel for the time, so nothing between the two can lie to it, and to set
-// the machine's clock would change it for everybody.
-func buildInstance(t *testing.T, dir string) (program string) {
+// Build builds a package's program into dir, with a standard library whose wall clock Set can set.
+func Build(t testing.TB, dir, pkg string) (program string) {
 	t.Helper()
 	output := func(name string, args ...string) string {
 		t.Helper()
@@ -79,8 +79,8 @@ func buildInstance(t *testing.T, dir string) (program string) {
 	}
 	replace := make(map[string]string)
 	for name, text := range map[string]string{
-		"time.go":         now.ReplaceAllString(string(original), "${1}chaosNow(${2})"),
-		"chaos_offset.go": offsetSource,
+		"time.go":         now.ReplaceAllString(string(original), "${1}wrongNow(${2})"),
+		"wrong_offset.go": offsetSource,
 	} {
 		path := filepath.Join(dir, name)
 		write(t, path, text)
@@ -91,20 +91,21 @@ func buildInstance(t *testing.T, dir string) (program string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "overlay.json"), string(overlay))
-	program = filepath.Join(dir, "instance")
-	output("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./instance")
+	program = filepath.Join(dir, filepath.Base(pkg))
+	output("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, pkg)
 	return program
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// setClock sets how far the wall clock of the processes with that file is ahead.
-func setClock(t *testing.T, path string, ahead time.Duration) {
+// Set sets how far the wall clock of the processes with that file is ahead. It takes effect at
+// once.
+func Set(t testing.TB, path string, ahead time.Duration) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -37,9 +37,8 @@ type Options struct {
 	// Group names the log in the History: the server type. Required with a History.
 	Group string
 	// AllowActions has jobs submitted, triggered, paused, resumed and canceled, and instances drained
-	// and enabled, by POST and PUT requests of those who have the Token, or whom Authorize lets, with a
-	// reason.
-	// Default: nothing can be changed, and there are no such requests.
+	// and enabled, by POST and PUT requests of those who have the Token, or whom Authorize lets, with
+	// a reason. Default: nothing can be changed, and there are no such requests.
 	AllowActions bool
 	// ActionsFromHere refuses actions that do not come from the machine of the server, and shows
 	// others no forms for them: so a token crosses no network in clear text. A request that a proxy on

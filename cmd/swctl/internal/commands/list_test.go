@@ -95,8 +95,8 @@ func TestTop(t *testing.T) {
 }
 
 // A list that is watched is printed again when something has changed, until a signal ends it well:
-// in a pipe below the one before, on a terminal in its place, where times count on. top does so on a
-// terminal only.
+// in a pipe below the one before, on a terminal in its place, where times count on. top does so on
+// a terminal only.
 func TestListWatch(t *testing.T) {
 	t.Parallel()
 	onGroup(t, func(t *testing.T, h *harness) {
