@@ -61,6 +61,11 @@ type LogEntry struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+// Tells reports whether an entry names a job, or one of its shards, or names only some of its jobs.
+func (e LogEntry) Tells(job string) bool {
+	return e.More > 0 || slices.ContainsFunc(e.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == job })
+}
+
 // LogCancel is the Kind of an entry that tells who has canceled jobs.
 const LogCancel = zkrec.DeedCancel
 
@@ -108,11 +113,12 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 		if err != nil || node.err != nil {
 			d = zkrec.Deed{Kind: logUnreadable}
 		}
-		if opts.Job == "" || d.More > 0 || slices.ContainsFunc(d.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == opts.Job }) {
-			entries = append(entries, LogEntry{
-				At: zkrec.UTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
-				By: d.By, From: d.From, Reason: d.Reason, Since: zkrec.Time(d.Since), Until: zkrec.Time(d.Until),
-			})
+		e := LogEntry{
+			At: zkrec.UTC(node.stat.Ctime), Kind: d.Kind, Jobs: append([]string{}, d.Jobs...), More: d.More, Where: d.Where,
+			By: d.By, From: d.From, Reason: d.Reason, Since: zkrec.Time(d.Since), Until: zkrec.Time(d.Until),
+		}
+		if opts.Job == "" || e.Tells(opts.Job) {
+			entries = append(entries, e)
 		}
 	})
 	if opts.Max > 0 {

@@ -26,6 +26,7 @@ type Reader interface { //nolint:interfacebloat // it stands for half of a type
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
+	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Gone(ctx context.Context) ([]admin.GoneInstance, error)
 	Orders(ctx context.Context) ([]admin.Order, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]

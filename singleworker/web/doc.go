@@ -25,6 +25,7 @@
 //	api/v1/instances              InstanceList
 //	api/v1/instances/ID           Instance
 //	api/v1/doctor                 CheckList
+//	api/v1/log                    Log, of who did what
 //	api/v1/events                 a stream of Event documents, as they happen
 //
 // The name of a shard, or of a job at an instance, is one segment of the path: report%2Fapp-1.

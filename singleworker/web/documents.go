@@ -56,8 +56,14 @@ func (d documents) instances(r *http.Request) ([]byte, error) {
 }
 
 func (d documents) doctor(r *http.Request) ([]byte, error) {
-	e, err := shared(r.Context(), d.group.readings, "doctor", d.group.client.Examine)
+	e, err := d.group.examination(r.Context())
 	return encoded(api.List("CheckList", doctor.Checks(e)), err)
+}
+
+// whoDid is the document that swctl log prints, too.
+func (d documents) whoDid(r *http.Request) ([]byte, error) {
+	entries, err := d.group.whoDid(r.Context())
+	return encoded(api.List("Log", entries), err)
 }
 
 func (d documents) job(r *http.Request) answer {

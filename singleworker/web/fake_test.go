@@ -26,6 +26,7 @@ type fake struct {
 	entries   map[string][]history.Entry
 	instances []admin.Instance
 	orders    []admin.Order
+	log       []admin.LogEntry
 	requests  []admin.Request
 	calls     map[string]int
 	changes   []string
@@ -81,6 +82,12 @@ func newFake() *fake {
 		{ID: "app-2", Incarnation: "2", Host: "db8", PID: 17, StartedAt: noon.Add(-3 * time.Minute), Owned: 1, Weight: 1, MaxSlots: 20, State: admin.InstanceWrongClock, ClockOffset: &offset},
 	}
 	f.orders = []admin.Order{{InstanceID: "app-9", By: "bob@ops", Reason: "disk", At: noon.Add(-time.Hour)}}
+	f.log = []admin.LogEntry{
+		{At: noon.Add(-time.Hour), Kind: "pause", Jobs: []string{"parts"}, By: "alice@ops", From: "alice@laptop", Reason: "migration"},
+		{At: noon.Add(-2 * time.Hour), Kind: "submit", Jobs: []string{"nightly", "orphan"}, More: 3, By: "bob", From: "bob@<laptop>"},
+		{At: noon.Add(-3 * time.Hour), Kind: "drain", Where: "app-2", By: "ann"},
+		{At: noon.Add(-4 * time.Hour), Kind: admin.LogOutage, From: "app-1", Since: noon.Add(-5 * time.Hour), Until: noon.Add(-4 * time.Hour)},
+	}
 	f.requests = []admin.Request{{ID: "0198c600", Slot: "nightly", Kind: admin.RequestRun, At: noon.Add(-time.Minute), By: "ann@ops", Reason: "again"}}
 	return f
 }
@@ -205,6 +212,10 @@ func (f *fake) Gone(ctx context.Context) ([]admin.GoneInstance, error) {
 	return []admin.GoneInstance{{ID: "app-3", Host: "db9", How: admin.GoneHung, At: noon.Add(-5 * time.Hour), LastSign: noon.Add(-6 * time.Hour), StartedAt: noon.Add(-7 * time.Hour)}}, f.begin(ctx, "Gone")
 }
 
+func (f *fake) Log(ctx context.Context, _ admin.LogOptions) ([]admin.LogEntry, error) {
+	return f.log, f.begin(ctx, "Log")
+}
+
 func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
 }
@@ -323,5 +334,5 @@ func (s site) wants(path string, texts ...string) {
 
 // paths are all pages, of the fake.
 var paths = []string{"/", "/jobs", "/job?name=nightly", "/job?name=parts", "/job?name=parts%5B1%5D", "/job?name=broken", "/instances", "/instance?id=app-2",
-	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar",
+	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/log", "/log?job=nightly", "/doctor",
 }

@@ -77,6 +77,17 @@ func (g *group) instance(ctx context.Context, id string) (admin.InstanceDetails,
 	return detail(ctx, g.readings, "instance "+id, func(ctx context.Context) (admin.InstanceDetails, error) { return g.client.Instance(ctx, id) })
 }
 
+// whoDid is the whole log of who did what, from which each page takes its part.
+func (g *group) whoDid(ctx context.Context) ([]admin.LogEntry, error) {
+	return shared(ctx, g.readings, "who did", func(ctx context.Context) ([]admin.LogEntry, error) {
+		return g.client.Log(ctx, admin.LogOptions{})
+	})
+}
+
+func (g *group) examination(ctx context.Context) (admin.Examination, error) {
+	return shared(ctx, g.readings, "doctor", g.client.Examine)
+}
+
 // gone are the instances that left within the last day, or none without the right to read them.
 func (g *group) gone(ctx context.Context) ([]admin.GoneInstance, error) {
 	return shared(ctx, g.readings, "gone", func(ctx context.Context) ([]admin.GoneInstance, error) {

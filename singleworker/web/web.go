@@ -132,13 +132,14 @@ func (h handler) routes() *http.ServeMux {
 	for path, page := range map[string]func(*http.Request, *snapshot) (view, error){
 		"/{$}": h.pages.attention, "/jobs": h.pages.jobs, "/job": h.pages.job, "/instances": h.pages.instances, "/instance": h.pages.instance,
 		"/timeline": h.pages.timeline, "/owners": h.pages.owners, "/calendar": h.pages.calendar,
+		"/doctor": h.pages.doctor, "/log": h.pages.whoDid,
 	} {
 		mux.Handle("GET "+path, h.visitors.inTurn(h.pages.page(page)))
 	}
 	for path, document := range map[string]func(*http.Request) ([]byte, error){
 		"jobs": h.documents.jobs, "jobs/{name}/history": h.documents.history, "jobs/{name}/why": h.documents.why,
 		"jobs/{name}/log": h.documents.log, "jobs/{name}/summary": h.documents.summary, "jobs/{name}/ticks": h.documents.ticks,
-		"instances": h.documents.instances, "instances/{id}": h.documents.instance, "doctor": h.documents.doctor,
+		"instances": h.documents.instances, "instances/{id}": h.documents.instance, "doctor": h.documents.doctor, "log": h.documents.whoDid,
 	} {
 		mux.Handle("GET /api/v1/"+path, h.visitors.inTurn(h.documents.document(document)))
 	}

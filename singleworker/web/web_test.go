@@ -379,7 +379,7 @@ func TestPagesAreLight(t *testing.T) {
 		}
 		s := serve(t, f, Options{})
 		rest := s.weight("/style.css") + s.weight("/app.js")
-		for _, path := range []string{"/", "/jobs", "/jobs?page=3", "/job?name=" + f.jobs[0].Name, "/instances", "/instance?id=app-1", "/timeline?span=28d", "/timeline?span=28d&by=instance", "/owners", "/calendar"} {
+		for _, path := range []string{"/", "/jobs", "/jobs?page=3", "/job?name=" + f.jobs[0].Name, "/instances", "/instance?id=app-1", "/timeline?span=28d", "/timeline?span=28d&by=instance", "/owners", "/calendar", "/log", "/doctor"} {
 			if n := s.weight(path) + rest; n > maxWeight {
 				t.Errorf("%s: %d bytes", path, n)
 			}

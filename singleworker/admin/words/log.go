@@ -1,9 +1,12 @@
 package words
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -18,6 +21,22 @@ func Logged(e runlog.Entry, zone *time.Location, now time.Time) (state, note str
 	case runlog.Ran, runlog.NotRun, runlog.Void, runlog.Mark:
 	}
 	return string(e.State), Note(e.Entry, zone, now)
+}
+
+// LogTarget says of which jobs, and where, an entry of the log of who did what tells.
+func LogTarget(e admin.LogEntry, zone *time.Location) string {
+	of := strings.Join(e.Jobs, ", ")
+	switch {
+	case e.Kind == admin.LogOutage:
+		return Outage(admin.Outage{Since: e.Since, Until: e.Until, Instances: []string{e.From}}, zone)
+	case e.More > 0:
+		return strings.TrimSpace(fmt.Sprintf("%s and %d more", of, e.More))
+	case of == "":
+		return e.Where
+	case e.Where != "":
+		return of + " on " + e.Where
+	}
+	return of
 }
 
 // SummaryColumns head what Summary returns.

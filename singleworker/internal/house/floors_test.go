@@ -36,7 +36,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"attention.go", "readings.go"},
 	{"group.go"},
 	{"documents.go", "feed.go", "pages.go"},
-	{"calendar.go", "chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go"},
+	{"calendar.go", "chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go", "whodid.go"},
 	{"actions.go"}, {"put.go"},
 	{"web.go"},
 }}
