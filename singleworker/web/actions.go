@@ -58,7 +58,10 @@ func (a *actions) act(verb string, do action) http.Handler {
 				return answer{status: http.StatusSeeOther, kind: "text/html; charset=utf-8", to: up + o.back(true)}
 			}
 			v := a.pages.failure(r, err)
-			v.Up, v.Back = up, up+o.back(false)
+			if v.Back = up + o.back(false); o.Verb == verbSubmit && o.form != nil {
+				v = a.pages.refused(r, o, err)
+			}
+			v.Up = up
 			return a.pages.shown(r, v)
 		}).ServeHTTP(w, r)
 	})

@@ -69,6 +69,7 @@ func TestActions(t *testing.T) {
 			{sent{path: "jobs/nightly/resume", form: form("missed", "once")}, "Resume nightly  once", "PauseResultList"},
 			{sent{path: "jobs/parts%5B1%5D/trigger", form: form()}, "Trigger parts[1] ann (web, 192.0.2.1) because", "TriggerResult"},
 			{sent{path: "jobs/nightly/cancel", form: form("confirm", "nightly")}, "Cancel nightly", "JobList"},
+			{sent{path: "jobs/nightly/submit", form: form("spec", `{"name": "nightly", "schedule": "@hourly"}`, "seen", `"4d-2"`)}, "Submit nightly @hourly replace=true seen=&{77 2} dry=false", "SubmitResult"},
 			{sent{path: "instances/app-2/drain", form: form()}, "Drain app-2 ann (web, 192.0.2.1) because", "InstanceOrderResult"},
 			{sent{path: "instances/app-2/enable", form: form()}, "Enable app-2", "InstanceOrderResult"},
 			{sent{path: "jobs/nightly/trigger", form: form("token", ""), header: http.Header{"Authorization": {"Bearer " + token}}}, "Trigger nightly ann (web, 192.0.2.1) because", "TriggerResult"},
@@ -83,7 +84,7 @@ func TestActions(t *testing.T) {
 		if w := s.post(sent{path: "jobs/nightly/stop-run", form: form()}); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"run_id":"0198c5e2"`) {
 			t.Errorf("a run that does not stop: %d\n%s", w.Code, w.Body)
 		}
-		if text := log.String(); strings.Count(text, "msg=action ") != 11 || !strings.Contains(text, "action=cancel of=nightly by=ann reason=because remote=192.0.2.1") || strings.Contains(text, token) {
+		if text := log.String(); strings.Count(text, "msg=action ") != 12 || !strings.Contains(text, "action=cancel of=nightly by=ann reason=because remote=192.0.2.1") || strings.Contains(text, token) {
 			t.Errorf("logged\n%s", text)
 		}
 		if s.get("/"); f.count("List") != before+2 {
@@ -120,6 +121,10 @@ func TestRefusedActions(t *testing.T) {
 			{sent{path: "jobs/nightly/pause", form: form("for", "soon")}, 400},
 			{sent{path: "jobs/nightly/pause", form: form("for", "-1h")}, 400},
 			{sent{path: "jobs/nightly/cancel", form: form()}, 400},
+			{sent{path: "jobs/nightly/submit", form: form("spec", "{}")}, 400},
+			{sent{path: "jobs/nightly/submit", form: form("seen", `"4d-2"`)}, 400},
+			{sent{path: "jobs/nightly/submit", form: form("seen", `"4d-2"`, "spec", `{"name": "other"}`)}, 400},
+			{sent{path: "jobs/nightly/submit", form: form("seen", `"4d-2"`, "spec", `{"shedule": "@daily"}`)}, 400},
 			{sent{path: "jobs/nightly/cancel", form: form("confirm", "orphan")}, 400},
 			{sent{path: "jobs/nightly/trigger", form: form(), header: http.Header{"Sec-Fetch-Site": {"cross-site"}}}, 403},
 			{sent{path: "jobs/nightly/trigger", form: form(), header: http.Header{"Sec-Fetch-Site": {"same-site"}}}, 403},

@@ -334,5 +334,5 @@ func (s site) wants(path string, texts ...string) {
 
 // paths are all pages, of the fake.
 var paths = []string{"/", "/jobs", "/job?name=nightly", "/job?name=parts", "/job?name=parts%5B1%5D", "/job?name=broken", "/instances", "/instance?id=app-2",
-	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/log", "/log?job=nightly", "/doctor",
+	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/log", "/log?job=nightly", "/doctor", "/edit?name=nightly",
 }

@@ -216,7 +216,7 @@ func verbsOf(status admin.JobStatus) (verbs []string) {
 	case status.State != admin.StateInvalid:
 		verbs = append(verbs, "pause")
 	}
-	return append(verbs, "cancel")
+	return append(verbs, verbSubmit, "cancel")
 }
 
 // parted is the description of a job in two parts: as it was given, and standard values.

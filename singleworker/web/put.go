@@ -25,7 +25,7 @@ func seenIn(tag string) (*admin.Seen, error) {
 // put creates or replaces a job, as the request's condition says. It must have one, so that two who
 // edit a job at once cannot undo each other's change.
 func (a *actions) put(ctx context.Context, o *order) (api.Document, error) {
-	j, err := jobIn(o.body, o.Of)
+	j, err := jobIn(o.body)
 	if err != nil {
 		return api.Document{}, err
 	}
@@ -33,7 +33,7 @@ func (a *actions) put(ctx context.Context, o *order) (api.Document, error) {
 	match, absent := o.condition.Get("If-Match"), o.condition.Get("If-None-Match")
 	switch {
 	case match == "*" && absent == "":
-		was, err := a.client.Get(ctx, j.Name)
+		was, err := a.client.Get(ctx, o.Of)
 		if err != nil {
 			return api.Document{}, changed(err)
 		}
@@ -45,6 +45,17 @@ func (a *actions) put(ctx context.Context, o *order) (api.Document, error) {
 		opts.Replace = true
 	case match != "" || absent != "*":
 		return api.Document{}, errNoCondition
+	}
+	return a.submit(ctx, o, j, opts)
+}
+
+// submit creates or replaces a job, and returns how it is then.
+func (a *actions) submit(ctx context.Context, o *order, j job.Job, opts admin.SubmitOptions) (api.Document, error) {
+	if j.Name == "" {
+		j.Name = o.Of
+	}
+	if j.Name != o.Of {
+		return api.Document{}, &invalid.FieldError{Field: "name", Value: j.Name, Err: errors.New("is not the name of the job that is to be changed")}
 	}
 	done, err := a.client.Submit(ctx, j, opts)
 	if err != nil {
@@ -72,26 +83,25 @@ func changed(err error) error {
 
 // jobIn is the job in a Job document. The fields beside its spec are as GET tells them, and are not
 // read.
-func jobIn(body []byte, name string) (j job.Job, err error) {
+func jobIn(body []byte) (j job.Job, err error) {
 	var document struct {
 		APIVersion string   `json:"apiVersion"`
 		Kind       string   `json:"kind"`
 		Spec       *job.Job `json:"spec"`
 	}
 	if err := json.Unmarshal(body, &document); err != nil {
-		if errors.As(err, new(*invalid.FieldError)) {
-			return j, err
-		}
-		return j, &invalid.FieldError{Field: "body", Err: err}
+		return j, refusedText(err)
 	}
 	if document.APIVersion != api.Version || document.Kind != "Job" || document.Spec == nil {
 		return j, &invalid.FieldError{Field: "body", Err: fmt.Errorf(`is no document with "apiVersion": %q, "kind": "Job" and a "spec"`, api.Version)}
 	}
-	if j = *document.Spec; j.Name == "" {
-		j.Name = name
+	return *document.Spec, nil
+}
+
+// refusedText says of text that is no JSON that it is invalid, as of a field that is.
+func refusedText(err error) error {
+	if errors.As(err, new(*invalid.FieldError)) {
+		return err
 	}
-	if j.Name != name {
-		return j, &invalid.FieldError{Field: "name", Value: j.Name, Err: errors.New("is not the name in the path")}
-	}
-	return j, nil
+	return &invalid.FieldError{Field: "body", Err: err}
 }

@@ -101,7 +101,7 @@ func TestRefusedPut(t *testing.T) {
 			{putting{path: "unknown?by=ann&reason=b", body: strings.ReplaceAll(nightlyAgain, "nightly", "unknown"), header: is}, 412, "not as the condition"},
 			{putting{path: "nightly?by=ann", body: nightlyAgain, header: is}, 400, "say who you are"},
 			{putting{path: "nightly?reason=because", body: nightlyAgain, header: is}, 400, "say who you are"},
-			{putting{path: "orphan?by=ann&reason=because", body: nightlyAgain, header: is}, 400, "is not the name in the path"},
+			{putting{path: "orphan?by=ann&reason=because", body: nightlyAgain, header: is}, 400, "is not the name of the job"},
 			{putting{body: `{"name": "nightly", "schedule": "@daily"}`, header: is}, 400, "is no document"},
 			{putting{body: strings.Replace(nightlyAgain, "schedule", "shedule", 1), header: is}, 400, "shedule"},
 			{putting{body: "{", header: is}, 400, "unexpected end"},

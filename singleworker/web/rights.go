@@ -123,6 +123,9 @@ func (a *rights) mayAct(r *http.Request) bool {
 	return a.allowed && (!a.fromHere || isHere(r))
 }
 
+// verbSubmit is the Verb of a job that is created or changed.
+const verbSubmit = "submit"
+
 // labels are on the buttons of actions.
 var labels = map[string]string{
 	"trigger": "Run now", "stop-run": "Stop the run", "pause": "Pause", "resume": "Resume", "cancel": "Cancel the job", "drain": "Drain", "enable": "Enable",

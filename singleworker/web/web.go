@@ -132,7 +132,7 @@ func (h handler) routes() *http.ServeMux {
 	for path, page := range map[string]func(*http.Request, *snapshot) (view, error){
 		"/{$}": h.pages.attention, "/jobs": h.pages.jobs, "/job": h.pages.job, "/instances": h.pages.instances, "/instance": h.pages.instance,
 		"/timeline": h.pages.timeline, "/owners": h.pages.owners, "/calendar": h.pages.calendar,
-		"/doctor": h.pages.doctor, "/log": h.pages.whoDid,
+		"/doctor": h.pages.doctor, "/log": h.pages.whoDid, "/edit": h.pages.edit,
 	} {
 		mux.Handle("GET "+path, h.visitors.inTurn(h.pages.page(page)))
 	}
@@ -147,12 +147,13 @@ func (h handler) routes() *http.ServeMux {
 	if a := h.actions; a != nil {
 		for path, do := range map[string]action{
 			"jobs/{name}/trigger": a.trigger, "jobs/{name}/stop-run": a.stopRun, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
+			"jobs/{name}/submit": a.edit,
 			"instances/{name}/drain": a.drain, "instances/{name}/enable": a.enable,
 		} {
 			verb := path[strings.LastIndexByte(path, '/')+1:]
 			mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(a.act(verb, do)))
 		}
-		mux.Handle("PUT /api/v1/jobs/{name}", http.NewCrossOriginProtection().Handler(a.act("submit", a.put)))
+		mux.Handle("PUT /api/v1/jobs/{name}", http.NewCrossOriginProtection().Handler(a.act(verbSubmit, a.put)))
 	}
 	mux.HandleFunc("GET /api/v1/events", h.feeds.events)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {

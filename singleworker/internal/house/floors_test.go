@@ -37,7 +37,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"group.go"},
 	{"documents.go", "feed.go", "pages.go"},
 	{"calendar.go", "chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go", "whodid.go"},
-	{"actions.go"}, {"put.go"},
+	{"actions.go"}, {"put.go"}, {"edit.go"},
 	{"web.go"},
 }}
 

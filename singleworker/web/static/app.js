@@ -42,6 +42,35 @@
 		setTimeout(() => command.classList.remove("copied"), 1500);
 	});
 
+	// The lines that differ from the job as it is are below its text, before it is sent.
+	const spec = document.getElementById("spec"), changes = document.getElementById("changes");
+	if (spec) {
+		const line = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
+		const compare = () => {
+			let [was, is] = [spec.defaultValue.split("\n"), spec.value.split("\n")];
+			while (was.length && was[0] === is[0]) [was, is] = [was.slice(1), is.slice(1)];
+			while (was.length && was.at(-1) === is.at(-1)) [was, is] = [was.slice(0, -1), is.slice(0, -1)];
+			[was, is] = [was.slice(0, 500), is.slice(0, 500)];
+			// longest[i][j] is how many lines they have in common, from i and j on.
+			const longest = Array.from({ length: was.length + 1 }, () => new Array(is.length + 1).fill(0));
+			for (let i = was.length - 1; i >= 0; i--) {
+				for (let j = is.length - 1; j >= 0; j--) {
+					longest[i][j] = was[i] === is[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+				}
+			}
+			const lines = [];
+			for (let i = 0, j = 0; i < was.length || j < is.length; ) {
+				if (i < was.length && was[i] === is[j]) [i, j] = [i + 1, j + 1];
+				else if (j === is.length || (i < was.length && longest[i + 1][j] >= longest[i][j + 1])) lines.push(line("del", was[i++]));
+				else lines.push(line("ins", is[j++]));
+			}
+			changes.hidden = lines.length === 0;
+			changes.querySelector("pre").replaceChildren(...lines);
+		};
+		spec.addEventListener("input", compare);
+		if (spec.value !== spec.defaultValue) compare(); // the browser has kept it
+	}
+
 	// Jobs that are selected get an action one after the other.
 	const picks = () => [...document.querySelectorAll('input[name="job"]')];
 	const picked = () => picks().filter((pick) => pick.checked).map((pick) => pick.value);
