@@ -55,7 +55,7 @@ var (
 // rights decide who may act: who asks from where, with the token or as Options.Authorize says.
 type rights struct {
 	allowed, fromHere bool
-	token             string
+	token             func() (string, error)
 	authorize         func(*http.Request, Action) (by string, err error) // nil: by the token
 }
 
@@ -74,28 +74,22 @@ func (a *rights) read(w http.ResponseWriter, r *http.Request, o *order) (err err
 		if o.by, err = a.authorize(r, o.Action); err != nil {
 			return fmt.Errorf("%w: %w", errForbidden, err)
 		}
-	case bearer && !a.isToken(token):
+	case bearer:
+		if err := a.checkToken(token); err != nil {
+			return err
+		}
+	case r.Method == http.MethodPut:
 		return errToken
 	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(formTime))
 	if r.Method == http.MethodPut {
-		if byToken && !bearer {
-			return errToken
-		}
-		if o.body, err = io.ReadAll(r.Body); err != nil || !isJSON(r) {
-			return &invalid.FieldError{Field: "body", Err: cmp.Or(err, errNoJSON)}
-		}
-		o.form, o.condition = r.URL.Query(), r.Header
-	} else {
-		//nolint:gosec // ServeHTTP bounds the body
-		if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-			return errToken
-		}
-		if byToken && !bearer && !a.isToken(r.PostFormValue("token")) {
-			return errToken
-		}
-		o.form = r.PostForm
+		err = o.readDocument(r)
+	} else if err = o.readForm(r); err == nil && byToken && !bearer {
+		err = a.checkToken(o.form.Get("token"))
+	}
+	if err != nil {
+		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // else it ends the action
 	if byToken {
@@ -107,15 +101,42 @@ func (a *rights) read(w http.ResponseWriter, r *http.Request, o *order) (err err
 	return nil
 }
 
+// readForm reads the form of an action.
+func (o *order) readForm(r *http.Request) error {
+	//nolint:gosec // ServeHTTP bounds the body
+	if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		return errToken // which may be behind the part that was read
+	}
+	o.form = r.PostForm
+	return nil
+}
+
+// readDocument reads a job that is put.
+func (o *order) readDocument(r *http.Request) (err error) {
+	if o.body, err = io.ReadAll(r.Body); err != nil || !isJSON(r) {
+		return &invalid.FieldError{Field: "body", Err: cmp.Or(err, errNoJSON)}
+	}
+	o.form, o.condition = r.URL.Query(), r.Header
+	return nil
+}
+
 // isJSON reports whether a request says that its body is JSON.
 func isJSON(r *http.Request) bool {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	return strings.TrimSpace(kind) == "application/json"
 }
 
-func (a *rights) isToken(text string) bool {
-	given, want := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(a.token))
-	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
+// checkToken compares a text with the token. Who has not sent the token learns no more than that.
+func (a *rights) checkToken(text string) error {
+	secret, err := a.token()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errToken, err)
+	}
+	given, want := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(secret))
+	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 || len(secret) < MinToken {
+		return errToken
+	}
+	return nil
 }
 
 // mayAct reports whether actions are taken from where a request comes from.

@@ -46,9 +46,13 @@ type Options struct {
 	// TLS.
 	ActionsFromHere bool
 	// Token is the secret of those who may act, at least MinToken bytes. It is compared in constant
-	// time. Who has it may do everything, and says who they are. Either it or Authorize is required
-	// with AllowActions.
+	// time. Who has it may do everything, and says who they are. Either it, TokenNow or Authorize is
+	// required with AllowActions.
 	Token string
+	// TokenNow returns the secret, in place of Token, for one that changes while the handler serves.
+	// It is called for each action, from many goroutines. While it fails, or returns less than
+	// MinToken bytes, nobody may act, and the refusal has the error.
+	TokenNow func() (string, error)
 	// Authorize says who a request comes from, who may be known by its context, a header or a cookie,
 	// and whether they may do something: by is recorded and logged, and is not asked for in forms. An
 	// error refuses the action with status 403, and its text is shown. It is asked before an action,
@@ -94,8 +98,14 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.Authorize != nil && opts.Token != "" {
 		return nil, &invalid.FieldError{Field: "Token", Value: "...", Err: errors.New("is given beside Authorize: one of them decides who may act")}
 	}
-	if opts.AllowActions && opts.Authorize == nil && len(opts.Token) < MinToken {
+	if opts.TokenNow != nil && (opts.Authorize != nil || opts.Token != "") {
+		return nil, &invalid.FieldError{Field: "TokenNow", Value: "...", Err: errors.New("is given beside Token or Authorize: one of them decides who may act")}
+	}
+	if opts.AllowActions && opts.Authorize == nil && opts.TokenNow == nil && len(opts.Token) < MinToken {
 		return nil, &invalid.FieldError{Field: "Token", Value: "...", Err: fmt.Errorf("has less than %d bytes", MinToken)}
+	}
+	if opts.TokenNow == nil {
+		opts.TokenNow = func() (string, error) { return opts.Token, nil }
 	}
 	if opts.History != nil && opts.Group == "" {
 		return nil, &invalid.FieldError{Field: "Group", Err: errors.New("is missing: it names the log in the History")}
@@ -113,7 +123,7 @@ func Handler(client Client, opts Options) (http.Handler, error) {
 	if opts.History != nil {
 		g.log = &runLog{opts.History, opts.Group, make(chan struct{}, logReaders), opts.Logger}
 	}
-	may := &rights{opts.AllowActions, opts.ActionsFromHere, opts.Token, opts.Authorize}
+	may := &rights{opts.AllowActions, opts.ActionsFromHere, opts.TokenNow, opts.Authorize}
 	p, err := newPages(g, may, opts.Title, opts.RunURL, opts.Logger)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 			a.storeFlag("a store that swctl runlog keeps"),
 			{Name: flagRunURL, Usage: "`URL` of the logs or traces of a run, with {run}, {job}, {instance}, {started}, {ended}, {started_ms}, {ended_ms}"},
 			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
-			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start)"},
+			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start); it is read for each action"},
 		},
 		Run: a.run(ui),
 	}
@@ -109,7 +109,7 @@ func ui(ctx context.Context, c *call) error {
 	}
 	opts := web.Options{
 		Title: c.ServerType, Group: c.ServerType, RunURL: c.Flags.String(flagRunURL), Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"), Proxies: proxies,
-		AllowActions: token != "", ActionsFromHere: true, Token: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
+		AllowActions: token != nil, ActionsFromHere: true, TokenNow: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 	}
 	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
 		store, err := c.openStore()
@@ -124,7 +124,7 @@ func ui(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.serveUI(ctx, listen, pages, token != "", made)
+		return c.serveUI(ctx, listen, pages, token != nil, made)
 	})
 }
 
@@ -143,22 +143,27 @@ func (c *call) proxies() (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// token is the secret for actions; "" without --allow-actions. It is made unless a file has it, and
-// then printed.
-func (c *call) token() (token, made string, err error) {
+// token returns the secret for actions; nil without --allow-actions. It is made unless a file has
+// it, and then printed. A file is read for each action, so that the secret can be changed.
+func (c *call) token() (token func() (string, error), made string, err error) {
 	file := c.Flags.String(flagTokenFile)
 	switch {
 	case !c.Flags.Bool(flagActions) && file != "":
-		return "", "", cmdline.Usage("--%s goes with --%s", flagTokenFile, flagActions)
+		return nil, "", cmdline.Usage("--%s goes with --%s", flagTokenFile, flagActions)
 	case !c.Flags.Bool(flagActions):
-		return "", "", nil
+		return nil, "", nil
 	case file == "":
 		made = rand.Text()
-		return made, made, nil
+		return func() (string, error) { return made, nil }, made, nil
 	}
-	if token, err = group.ReadSecret(flagTokenFile, file); err == nil && len(token) < web.MinToken {
-		err = cmdline.Usage("--%s %s: want one line of at least %d bytes", flagTokenFile, file, web.MinToken)
+	token = func() (string, error) {
+		text, err := group.ReadSecret(flagTokenFile, file)
+		if err == nil && len(text) < web.MinToken {
+			err = cmdline.Usage("--%s %s: want one line of at least %d bytes", flagTokenFile, file, web.MinToken)
+		}
+		return text, err
 	}
+	_, err = token()
 	return token, "", err
 }
 

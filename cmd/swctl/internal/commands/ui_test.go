@@ -129,7 +129,7 @@ func TestUIActs(t *testing.T) {
 	}
 	h := newHarness(t)
 	url, stop := serveUI(t, h, "--listen", "127.0.0.1:0", "--allow-actions", "--token-file", file)
-	for given, want := range map[string]int{token: http.StatusOK, "wrong": http.StatusUnauthorized} {
+	act := func(given string, want int) {
 		form := neturl.Values{"token": {given}, "by": {"ann"}, "reason": {"again"}}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"api/v1/jobs/nightly/trigger", strings.NewReader(form.Encode()))
 		if err != nil {
@@ -145,17 +145,26 @@ func TestUIActs(t *testing.T) {
 			t.Errorf("token %q: %d", given, answer.StatusCode)
 		}
 	}
+	change := func(to string) {
+		if err := os.WriteFile(file, []byte(to+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	act("wrong", http.StatusUnauthorized)
+	act(token, http.StatusOK)
+	change("another-" + token) // while it serves
+	act(token, http.StatusUnauthorized)
+	act("another-"+token, http.StatusOK)
+	change("short")
+	act("short", http.StatusUnauthorized)
 	if stop() != cmdline.ExitOK {
 		t.Error("it failed")
 	}
 	if by := h.fake.triggered.By; by != "ann (web, 127.0.0.1)" {
 		t.Errorf("recorded as %q", by)
 	}
-	if log := h.errs.String(); !strings.Contains(log, "action=trigger of=nightly by=ann reason=again") || strings.Contains(log, token) {
+	if log := h.errs.String(); strings.Count(log, "action=trigger of=nightly by=ann reason=again") != 2 || strings.Contains(log, token) || strings.Contains(log, "short") {
 		t.Errorf("logged %q", log)
-	}
-	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	if code := h.exec("ui", "--allow-actions", "--token-file", file); code != cmdline.ExitUsage || strings.Contains(h.errs.String(), "short") {
 		t.Errorf("a short token: exit %d, %q", code, h.errs.String())
