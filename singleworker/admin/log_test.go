@@ -134,29 +134,71 @@ func TestLogOfEachVerb(t *testing.T) {
 	})
 }
 
-// Writers at the same time do not refuse each other because of the log, and each entry is in it.
+// Writers at the same time do not refuse each other because of the log, and each entry is in it: a
+// hundred of each kind at once, each with its own job or instance.
 func TestLogOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		const writers = 50
-		var all sync.WaitGroup
-		for i := range writers {
-			c := w.operator()
-			all.Go(func() {
-				if _, err := c.Submit(w.Context(), job.Job{Name: fmt.Sprintf("job-%d", i), Schedule: "@daily"}, SubmitOptions{}); err != nil {
-					t.Errorf("submit: %v", err)
-				}
-			})
+		const writers = 100
+		ctx := w.Context()
+		clients := make([]*Client, writers)
+		for i := range clients {
+			clients[i] = w.operator()
 		}
-		all.Wait()
-		log, err := w.c.Log(w.Context(), LogOptions{})
+		kinds := []struct {
+			kind string
+			do   func(c *Client, name string) error
+		}{
+			{"submit", func(c *Client, name string) error {
+				_, err := c.Submit(ctx, job.Job{Name: name, Schedule: "@daily"}, SubmitOptions{})
+				return err
+			}},
+			{"set", func(c *Client, name string) error {
+				_, err := c.Edit(ctx, name, func(j *job.Job) error { j.Retries = 3; return nil }, EditOptions{})
+				return err
+			}},
+			{"replace", func(c *Client, name string) error {
+				_, err := c.Submit(ctx, job.Job{Name: name, Schedule: "@weekly"}, SubmitOptions{Replace: true})
+				return err
+			}},
+			{"rollback", func(c *Client, name string) error {
+				_, err := c.Rollback(ctx, name, 1, EditOptions{})
+				return err
+			}},
+			{"pause", func(c *Client, name string) error { _, err := c.Pause(ctx, name, PauseOptions{}); return err }},
+			{"resume", func(c *Client, name string) error { _, err := c.Resume(ctx, name, ResumeOptions{}); return err }},
+			{"disable", func(c *Client, name string) error { _, err := c.Disable(ctx, name, OrderOptions{}); return err }},
+			{"enable", func(c *Client, name string) error { _, err := c.EnableAt(ctx, Target{InstanceID: name}); return err }},
+			{"cancel", func(c *Client, name string) error { _, err := c.Cancel(ctx, name); return err }},
+			{"undelete", func(c *Client, name string) error { _, err := c.Undelete(ctx, name, UndeleteOptions{}); return err }},
+		}
+		for _, one := range kinds {
+			var all sync.WaitGroup
+			for i, c := range clients {
+				all.Go(func() {
+					if err := one.do(c, fmt.Sprintf("job-%d", i)); err != nil {
+						t.Errorf("%s: %v", one.kind, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		log, err := w.c.Log(ctx, LogOptions{})
 		w.must(err)
-		jobs := map[string]int{}
+		of := make(map[string]map[string]bool)
 		for _, e := range log {
-			jobs[e.Jobs[0]]++
+			if of[e.Kind] == nil {
+				of[e.Kind] = make(map[string]bool)
+			}
+			of[e.Kind][strings.Join(e.Jobs, " ")+e.Where] = true
 		}
-		if len(log) != writers || len(jobs) != writers {
-			t.Errorf("%d entries of %d jobs, want %d", len(log), len(jobs), writers)
+		for _, one := range kinds {
+			if n := len(of[one.kind]); n != writers {
+				t.Errorf("%d entries of %s, want %d", n, one.kind, writers)
+			}
+		}
+		if len(log) != len(kinds)*writers {
+			t.Errorf("%d entries, want %d", len(log), len(kinds)*writers)
 		}
 	})
 }
