@@ -23,6 +23,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/internal/zones"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -258,7 +259,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				Incarnation: source.ID("incarnation"), Host: hostName(), PID: os.Getpid(),
 				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(), Program: m.cfg.Version,
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
-				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address,
+				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address, Zones: zones.Print(),
 			},
 			Latch: m.cfg.Mode == LatchMode, LatchPath: m.cfg.LatchPath, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),

@@ -69,6 +69,9 @@ type Instance struct {
 	// had. 0 if it does not say.
 	SessionTimeout time.Duration `json:"-"`
 	SessionAsked   time.Duration `json:"-"`
+	// Zones is a fingerprint of its time zone database, "" if it does not say. Instances with
+	// different ones have different ticks.
+	Zones string `json:"-"`
 	// Silent is for how long it has given no sign of life although it gives four per session timeout,
 	// to within a second; 0 if that is less than half of a session timeout. Only Instances and
 	// Instance tell.
@@ -236,6 +239,7 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 		SessionTimeout: time.Duration(record.SessionTimeout), SessionAsked: time.Duration(max(record.SessionTimeout, record.SessionLongest)),
+		Zones: record.Zones,
 	}
 	if record.ClockBound > 0 {
 		offset := time.Duration(record.ClockOffset)

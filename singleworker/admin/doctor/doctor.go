@@ -116,9 +116,12 @@ func (x *examiner) live() {
 	x.tell("instance")
 }
 
-// versions judges whether all instances have the same library.
+// versions judges whether all instances have the same library and, if so, the same time zone
+// database: the fingerprints of different libraries cannot be compared.
 func (x *examiner) versions() {
-	x.differ("versions", reason.Notice, "library version", "finish the deploy: until then new features wait for the oldest", func(i admin.Instance) string { return i.Version })
+	if !x.differ("versions", reason.Notice, "library version", "finish the deploy: until then new features wait for the oldest", func(i admin.Instance) string { return i.Version }) {
+		x.differ("zones", reason.Warning, "time zone database", "deploy the same image everywhere: schedules have different ticks", func(i admin.Instance) string { return i.Zones })
+	}
 }
 
 // differ tells whether instances have different values of something.

@@ -26,7 +26,7 @@ func well() admin.Examination {
 		off := time.Duration(0)
 		return admin.Instance{
 			ID: id, State: admin.InstanceActive, Version: "v0.3.0", Owned: 1, MaxSlots: 3, ClockOffset: &off,
-			SessionTimeout: 10 * time.Second, SessionAsked: 10 * time.Second,
+			SessionTimeout: 10 * time.Second, SessionAsked: 10 * time.Second, Zones: "1f",
 		}
 	}
 	return admin.Examination{
@@ -77,6 +77,7 @@ func TestWell(t *testing.T) {
 		"fine own_clock: the clock of the machine that looks agrees with the group's time",
 		"fine instances: 3 instances",
 		"fine versions: all instances have the same library version",
+		"fine zones: all instances have the same time zone database",
 		"fine sessions: no session is shorter than its instance has asked for",
 		"fine slots: the instances have room for 6 more jobs and shards",
 		"fine registrations: no instance is registered for a job that does not run",
@@ -161,6 +162,10 @@ func TestFaultsOfServersAndInstances(t *testing.T) {
 		"two versions": {
 			func(e *admin.Examination) { e.Instances[2].Version = "v0.4.0" },
 			[]string{"notice versions: 2 library versions: v0.3.0 (app-1, app-2), v0.4.0 (app-3) => finish the deploy: until then new features wait for the oldest"},
+		},
+		"two time zone databases": {
+			func(e *admin.Examination) { e.Instances[1].Zones = "07" },
+			[]string{"warning zones: 2 time zone databases: 07 (app-2), 1f (app-1, app-3) => deploy the same image everywhere: schedules have different ticks"},
 		},
 		"short sessions": {
 			func(e *admin.Examination) { e.Instances[0].SessionAsked = time.Minute },

@@ -205,8 +205,8 @@ func isText(t *types.Named) bool {
 // value is a constant that a field can have.
 type value struct{ text, doc string }
 
-// valuesOf lists the constants of a type that is text in JSON, in the order of their declaration, and
-// after them those that other packages have of it.
+// valuesOf lists the constants of a type that is text in JSON, in the order of their declaration,
+// and after them those that other packages have of it.
 func (l *library) valuesOf(t *types.Named) []value {
 	if _, ok := t.Underlying().(*types.Basic); !ok || t.Obj().Pkg() == nil {
 		return nil

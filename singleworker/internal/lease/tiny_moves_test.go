@@ -39,12 +39,12 @@ const (
 	overdue
 )
 
-// Moves lists the moves that can happen next. Within a moment things happen in any order, except that a host
-// handles arrivals at once. That leaves out nothing: handling it changes the host alone and adds to
-// the end of its requests, so it commutes with all that the server and the other hosts do. It does
-// not commute with time, and the timers and the faults of that host, and those are listed beside
-// it. TestTinyOrder compares with every order. In a prompt world the timers of a host come at once,
-// too, after the arrivals. A moment passes when nothing is left to do in it.
+// Moves lists the moves that can happen next. Within a moment things happen in any order, except
+// that a host handles arrivals at once. That leaves out nothing: handling it changes the host alone
+// and adds to the end of its requests, so it commutes with all that the server and the other hosts
+// do. It does not commute with time, and the timers and the faults of that host, and those are
+// listed beside it. TestTinyOrder compares with every order. In a prompt world the timers of a host
+// come at once, too, after the arrivals. A moment passes when nothing is left to do in it.
 func (w *tiny) Moves() []simkit.Move {
 	moves := make([]simkit.Move, 0, 16)
 	do := func(kind int8, k, arg int) {

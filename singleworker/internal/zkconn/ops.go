@@ -277,7 +277,8 @@ type On struct {
 	Path  string
 	Czxid int64 // of the transaction that had created it
 	// Below is where the ephemeral node is created: a node below Path that the same transaction
-	// created, or a later one. Who may not create nodes at Path may be allowed to there. Default: Path.
+	// created, or a later one. Who may not create nodes at Path may be allowed to there. Default:
+	// Path.
 	Below string
 }
 

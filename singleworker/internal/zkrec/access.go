@@ -1,7 +1,6 @@
 package zkrec
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -27,11 +26,8 @@ func (a Access) Encode() []byte {
 
 // ParseAccess reads the node. It refuses unreadable records and newer schemas.
 func ParseAccess(data []byte) (a Access, err error) {
-	if err := a.unknown.Decode(data, &a); err != nil {
-		return Access{}, fmt.Errorf("roles %s: %w", excerpt(data), err)
-	}
-	if a.Schema > Schema {
-		return Access{}, fmt.Errorf("roles: %w", &SchemaError{Found: a.Schema, Known: Schema})
+	if err := parsed("roles", data, a.unknown.Decode(data, &a), &a.Schema); err != nil {
+		return Access{}, err
 	}
 	return a, nil
 }

@@ -152,11 +152,8 @@ func shorten(texts []*string, over int) bool {
 // ParseDeed reads the node of a deed.
 func ParseDeed(data []byte) (Deed, error) {
 	var d Deed
-	if err := json.Unmarshal(data, &d); err != nil {
-		return Deed{}, fmt.Errorf("log entry %s: %w", excerpt(data), err)
-	}
-	if d.Schema > Schema {
-		return Deed{}, fmt.Errorf("log entry: %w", &SchemaError{Found: d.Schema, Known: Schema})
+	if err := parsed("log entry", data, json.Unmarshal(data, &d), &d.Schema); err != nil {
+		return Deed{}, err
 	}
 	if err := cmp.Or(CheckTime(d.Since), CheckTime(d.Until)); err != nil {
 		return Deed{}, fmt.Errorf("log entry: %w", err)

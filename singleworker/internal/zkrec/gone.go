@@ -47,11 +47,8 @@ func (d Departed) Encode() []byte {
 // ParseDeparted reads the node of an instance that is gone.
 func ParseDeparted(data []byte) (Departed, error) {
 	var d Departed
-	if err := json.Unmarshal(data, &d); err != nil {
-		return Departed{}, fmt.Errorf("record of an instance that is gone %s: %w", excerpt(data), err)
-	}
-	if d.Schema > Schema {
-		return Departed{}, fmt.Errorf("record of an instance that is gone: %w", &SchemaError{Found: d.Schema, Known: Schema})
+	if err := parsed("record of an instance that is gone", data, json.Unmarshal(data, &d), &d.Schema); err != nil {
+		return Departed{}, err
 	}
 	if err := CheckTime(d.Last); err != nil {
 		return Departed{}, fmt.Errorf("record of an instance that is gone: %w", err)

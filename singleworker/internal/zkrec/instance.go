@@ -59,6 +59,8 @@ type Instance struct {
 	// Labels are what jobs can require of it. Address is where it is reached, for people.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Address string            `json:"address,omitempty"`
+	// Zones is the fingerprint of its time zone database. Older versions do not say it.
+	Zones string `json:"zones,omitempty"`
 	// Specs is the newest schema of specs that it reads; older versions, which read schema 1, do not
 	// say so. It also follows exclusions, unless it is 0.
 	Specs int `json:"specs,omitempty"`

@@ -176,11 +176,8 @@ func parsePage(data []byte) (p page, entries []Entry, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return page{}, nil, nil
 	}
-	if err := p.unknown.Decode(data, &p); err != nil {
-		return page{}, nil, fmt.Errorf("history %s: %w", excerpt(data), err)
-	}
-	if p.Schema > Schema {
-		return page{}, nil, fmt.Errorf("history: %w", &SchemaError{Found: p.Schema, Known: Schema})
+	if err := parsed("history", data, p.unknown.Decode(data, &p), &p.Schema); err != nil {
+		return page{}, nil, err
 	}
 	if p.Dropped < 0 || p.Dropped > p.Rev || p.First < 0 || p.First == 0 && len(p.Entries) > 0 {
 		return page{}, nil, fmt.Errorf("history: a page of write %d begins with entry %d, and has forgotten write %d", p.Rev, p.First, p.Dropped)

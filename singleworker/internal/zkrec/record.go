@@ -56,6 +56,17 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("written with schema %d, this version reads up to %d: upgrade it", e.Found, e.Known)
 }
 
+// parsed is the error of reading a record: err, or that its schema is newer than this version's.
+func parsed(what string, data []byte, err error, schema *int) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: %w", what, excerpt(data), err)
+	case *schema > Schema:
+		return fmt.Errorf("%s: %w", what, &SchemaError{Found: *schema, Known: Schema})
+	}
+	return nil
+}
+
 // UnreadableError reports that a node of a job cannot be read: its data is not a record or has a
 // newer schema, or access to it is denied. The job is invalid then: no instance runs it until the
 // node is repaired or deleted. A missing node, in contrast, is created by the instance that runs

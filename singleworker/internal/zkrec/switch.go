@@ -38,11 +38,8 @@ func ParseSwitch(data []byte) (w Switch, err error) {
 	if len(data) > MaxRecordBytes {
 		return Switch{}, fmt.Errorf("switch has %d bytes, at most %d are read", len(data), MaxRecordBytes)
 	}
-	if err := w.unknown.Decode(data, &w); err != nil {
-		return Switch{}, fmt.Errorf("switch %s: %w", excerpt(data), err)
-	}
-	if w.Schema > Schema {
-		return Switch{}, fmt.Errorf("switch: %w", &SchemaError{Found: w.Schema, Known: Schema})
+	if err := parsed("switch", data, w.unknown.Decode(data, &w), &w.Schema); err != nil {
+		return Switch{}, err
 	}
 	return w, nil
 }

@@ -178,13 +178,10 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		t.Watermark = Milli(written)
 		return t, nil
 	}
-	if err := t.unknown.Decode(data, &t); err != nil {
-		return Tick{}, fmt.Errorf("tick record %s: %w", excerpt(data), err)
+	if err := parsed("tick record", data, t.unknown.Decode(data, &t), &t.Schema); err != nil {
+		return Tick{}, err
 	}
 	t.unknown, t.lasting = t.unknown.only(isPassing), t.unknown.only(isLasting)
-	if t.Schema > Schema {
-		return Tick{}, fmt.Errorf("tick record: %w", &SchemaError{Found: t.Schema, Known: Schema})
-	}
 	times := []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed}
 	held := t.Held
 	for _, ms := range append(times, held.Tick, held.Started, held.Ended, held.NextAttemptAt, held.Passed) {
@@ -239,11 +236,8 @@ func (r Request) Encode() []byte {
 // ParseRequest reads a request node.
 func ParseRequest(data []byte) (Request, error) {
 	var r Request
-	if err := json.Unmarshal(data, &r); err != nil {
-		return Request{}, fmt.Errorf("request %s: %w", excerpt(data), err)
-	}
-	if r.Schema > Schema {
-		return Request{}, fmt.Errorf("request: %w", &SchemaError{Found: r.Schema, Known: Schema})
+	if err := parsed("request", data, json.Unmarshal(data, &r), &r.Schema); err != nil {
+		return Request{}, err
 	}
 	if r.Kind == RequestStop && r.RunID == "" {
 		return Request{}, fmt.Errorf("request %s: it does not say which run to stop", excerpt(data))
@@ -333,11 +327,8 @@ func ParseComplete(data []byte) (c Complete, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Complete{}, nil
 	}
-	if err := c.unknown.Decode(data, &c); err != nil {
-		return Complete{}, fmt.Errorf("record of complete ticks %s: %w", excerpt(data), err)
-	}
-	if c.Schema > Schema {
-		return Complete{}, fmt.Errorf("record of complete ticks: %w", &SchemaError{Found: c.Schema, Known: Schema})
+	if err := parsed("record of complete ticks", data, c.unknown.Decode(data, &c), &c.Schema); err != nil {
+		return Complete{}, err
 	}
 	if err := CheckTime(c.Tick); err != nil { // shards that are created begin after it
 		return Complete{}, fmt.Errorf("record of complete ticks: %w", err)
