@@ -66,6 +66,11 @@ func (e LogEntry) Tells(job string) bool {
 	return e.More > 0 || slices.ContainsFunc(e.Jobs, func(slot string) bool { return zkrec.JobOfSlot(slot) == job })
 }
 
+// Edits reports whether an entry tells that a job became another one than it was.
+func (e LogEntry) Edits() bool {
+	return slices.Contains([]string{zkrec.DeedSet, zkrec.DeedReplace, zkrec.DeedRollback, zkrec.DeedDeclare, zkrec.DeedRepair}, e.Kind)
+}
+
 // LogCancel is the Kind of an entry that tells who has canceled jobs.
 const LogCancel = zkrec.DeedCancel
 

@@ -127,7 +127,7 @@ func (p *application) plan(ctx context.Context, client group.Client) error {
 	for i := range p.steps {
 		s := &p.steps[i]
 		at := slices.IndexFunc(log, func(e admin.LogEntry) bool {
-			return slices.Contains([]string{"set", "replace", "declare"}, e.Kind) && slices.Contains(e.Jobs, s.Name)
+			return e.Edits() && slices.Contains(e.Jobs, s.Name)
 		})
 		if s.Was.Edited && at >= 0 {
 			s.EditedBy = &log[at]

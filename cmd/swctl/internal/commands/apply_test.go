@@ -196,6 +196,27 @@ func TestApplyIfVersion(t *testing.T) {
 	})
 }
 
+// A plan names who edited a job since its files were applied, however they did it.
+func TestApplyNamesWhoEdited(t *testing.T) {
+	t.Parallel()
+	jobs := filepath.Join(t.TempDir(), "jobs")
+	filesOf(t, jobs, map[string]string{"a.yaml": yamlOf("@daily", "a")})
+	onCluster(t, func(t *testing.T, h *harness, _ *swtest.Cluster) {
+		t.Helper()
+		for _, line := range []string{
+			"apply --set ours -f " + jobs, "set a --retries 2 --by ann", "set a --retries 3 --by bob", "rollback a --to 2 --by carol",
+		} {
+			if code := h.exec(strings.Fields(line)...); code != cmdline.ExitOK {
+				t.Fatalf("%s: exit %d: %s", line, code, h.errs.String())
+			}
+		}
+		h.exec("diff", "--set", "ours", "-f", jobs)
+		if text := h.out.String(); !strings.Contains(text, "carol") || strings.Contains(text, "bob") {
+			t.Error(text)
+		}
+	})
+}
+
 // Who is killed after any of the transactions, and starts again, ends where nobody was killed.
 func TestApplyIsCompletedByTheSameCommand(t *testing.T) {
 	t.Parallel()
