@@ -23,9 +23,10 @@ func (a *app) historyCommand() *cmdline.Command {
 its owner died before it could record the result. Ticks that did not run are skipped
 (because of the schedule, a pause or a policy) or missed (no instance was there in time);
 consecutive ones are one entry. Several runs of one tick are attempts; the last one
-counts. LAG is from the tick to the start of the run. Times are in the job's time zone. A
-job with shards has about 20 entries per shard, sorted by tick; NAME[3] shows those of
-shard 3. So has one that runs on every instance, for each; NAME/ID shows those of one.
+counts. LAG is from the tick to the start of the run, and CAUSE is manual for a run that
+somebody asked for. Times are in the job's time zone. A job with shards has about 20
+entries per shard, sorted by tick; NAME[3] shows those of shard 3. So has one that runs on
+every instance, for each; NAME/ID shows those of one.
 
 With --store, --since, --until, --all or --summary it shows what swctl runlog has kept in a
 store instead, in UTC: everything that has ended, also of jobs that are gone. A hole is what

@@ -75,7 +75,7 @@ func outcome(e history.Entry) output.Color {
 func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
 	row := []string{p.at(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", p.runID(e.RunID), words.Note(e, p.in(zone), p.Now)}
 	if e.RunID != "" {
-		row[5], row[6] = strconv.Itoa(e.Attempt), "schedule"
+		row[5] = strconv.Itoa(e.Attempt)
 	}
 	if e.Manual != "" {
 		row[6] = "manual"
