@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/deeds"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -143,73 +141,73 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 	if err != nil {
 		return nil, err
 	}
-	found := make([][]UnreadableNode, len(slots))
-	marks := make([]int64, len(slots))
-	err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) (err error) {
-		found[i], marks[i], err = c.unreadableOf(ctx, slot)
-		return err
-	})
-	if err != nil || slots[0] == name || of.spec.Job.Everywhere {
-		return append(nodes, slices.Concat(found...)...), err
+	var paths []string
+	for _, slot := range slots {
+		paths = append(append(paths, c.tree.Tick(slot)), c.tree.HistoryPages(slot)...)
 	}
-	complete, err := c.check(ctx, UnreadableNode{
-		Path: c.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: slices.Max(marks)}.Encode(),
-	}, func(data []byte, _ zkconn.Stat) error {
+	results := c.conn.ReadMany(ctx, zkconn.ReadsOf(append(paths, c.tree.Shards(name))...))
+	var latest int64
+	for _, slot := range slots {
+		found, mark, err := c.unreadableOf(slot, results[:1+zkrec.HistoryPages])
+		if err != nil {
+			return nil, err
+		}
+		nodes, latest, results = append(nodes, found...), max(latest, mark), results[1+zkrec.HistoryPages:]
+	}
+	if slots[0] == name || of.spec.Job.Everywhere {
+		return nodes, nil
+	}
+	complete, err := checked(results[0], UnreadableNode{
+		Path: c.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: latest}.Encode(),
+	}, func(data []byte) error {
 		_, err := zkrec.ParseComplete(data)
 		return err
 	})
-	return slices.Concat(nodes, slices.Concat(found...), complete), err
+	return append(nodes, complete...), err
 }
 
 // unreadableOf checks the nodes of a slot, and returns its watermark, if that can be read.
-func (c *Client) unreadableOf(ctx context.Context, slot string) (nodes []UnreadableNode, mark int64, err error) {
+func (c *Client) unreadableOf(slot string, results []zkconn.ReadResult) (nodes []UnreadableNode, mark int64, err error) {
 	var at zkrec.Mark
 	// An empty tick record accounts for all ticks before it was written, on ZooKeeper's clock.
-	tick, err := c.check(ctx, UnreadableNode{
-		Path: c.tree.Tick(slot), Job: slot, Loss: LossTicks,
-	}, func(data []byte, stat zkconn.Stat) error {
-		record, err := zkrec.ParseTick(data, stat.Mtime)
+	nodes, err = checked(results[0], UnreadableNode{Path: c.tree.Tick(slot), Job: slot, Loss: LossTicks}, func(data []byte) error {
+		record, err := zkrec.ParseTick(data, results[0].Stat.Mtime)
 		mark, at = record.Watermark, record.History
 		return err
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	nodes = tick
 	pages := make([][]byte, zkrec.HistoryPages)
 	for i, path := range c.tree.HistoryPages(slot) {
-		page, err := c.check(ctx, UnreadableNode{
+		if err != nil {
+			return nil, 0, err
+		}
+		var page []UnreadableNode
+		page, err = checked(results[1+i], UnreadableNode{
 			Path: path, Job: slot, Loss: LossHistory, write: zkrec.Emptied(at),
-		}, func(data []byte, _ zkconn.Stat) error {
+		}, func(data []byte) error {
 			pages[i] = data
 			_, err := zkrec.ParseHistory(pages) // with those before it
 			return err
 		})
-		if err != nil {
-			return nil, 0, err
-		}
 		if nodes = append(nodes, page...); len(page) > 0 {
 			pages[i] = nil
 		}
 	}
-	return nodes, mark, nil
+	return nodes, mark, err
 }
 
-// check returns n if its data cannot be read. A node that does not exist is created by the instance
-// that runs the job.
-func (c *Client) check(
-	ctx context.Context, n UnreadableNode, parse func(data []byte, stat zkconn.Stat) error,
-) ([]UnreadableNode, error) {
-	data, stat, err := c.conn.Get(ctx, n.Path)
-	if errors.Is(err, zkconn.ErrNoNode) {
+// checked returns n if its data cannot be read. A node that does not exist is created by the
+// instance that runs the job.
+func checked(r zkconn.ReadResult, n UnreadableNode, parse func(data []byte) error) ([]UnreadableNode, error) {
+	if errors.Is(r.Err, zkconn.ErrNoNode) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	if r.Err != nil {
+		return nil, r.Err
 	}
-	if err = parse(data, stat); err == nil {
+	err := parse(r.Data)
+	if err == nil {
 		return nil, nil
 	}
-	n.Error, n.Newer, n.version = err.Error(), errors.As(err, new(*zkrec.SchemaError)), stat.Version
+	n.Error, n.Newer, n.version = err.Error(), errors.As(err, new(*zkrec.SchemaError)), r.Stat.Version
 	return []UnreadableNode{n}, nil
 }
