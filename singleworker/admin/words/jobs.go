@@ -146,6 +146,8 @@ func Line(all []reason.Condition) string {
 func advice(job admin.JobStatus) []string {
 	for i, c := range job.Conditions {
 		switch {
+		case i == 0 && c.Code == reason.Paused:
+			return []string{"To end the pause: " + c.Remedy + "."}
 		case i == 0 && c.Severity == reason.Fine:
 			return nil
 		case c.Severity != reason.Fine && !strings.HasPrefix(c.Remedy, "swctl why "):
