@@ -130,6 +130,9 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	}
 	stop := zkrec.Request{Schema: zkrec.Schema, Kind: zkrec.RequestStop, At: started, By: "alice@host", RunID: "5f1c"}
 	alarm := zkrec.Alarm{Schema: zkrec.Schema, Tick: 1798131600000, SID: "host-7-ab12", At: started}
+	stack := zkrec.Stack{Schema: zkrec.Schema, RunID: "5f1c", SID: "host-7-ab12", At: started, Text: "main.(*Client).read\n\t/app/main.go:12\n"}
+	departed := zkrec.DepartedOf("host-7-ab12", running)
+	departed.Schema, departed.Last, departed.Unread, departed.By = zkrec.Schema, 1798131600000, zkrec.Duration(2*time.Second), "host-8-cd34"
 	relieving := zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc", Relieved: zkrec.Member{SID: "host-8-cd34", Incarnation: "inc8"}}
 	canceled, past, undeleted := canceledRecords(sharded, turned, done, log)
 	wants := map[string]any{
@@ -143,6 +146,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
+		"stack": stack, "departed": departed,
 		"instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
@@ -166,7 +170,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
 		read("history", log.Encode(0), func(data []byte) (zkrec.History, error) { return zkrec.ParseHistory([][]byte{data}) }),
 		read("request, run", request.Encode(), zkrec.ParseRequest), read("request, stop", stop.Encode(), zkrec.ParseRequest),
-		read("alarm", alarm.Encode(), zkrec.ParseAlarm),
+		read("alarm", alarm.Encode(), zkrec.ParseAlarm), read("stack", stack.Encode(), zkrec.ParseStack), read("departed", departed.Encode(), zkrec.ParseDeparted),
 		read("instance, active", running.Encode(), zkrec.ParseInstance), read("instance, stopping", stopping.Encode(), zkrec.ParseInstance),
 		read("instance, withdrawn", withdrawn.Encode(), zkrec.ParseInstance),
 		read("order, drain", order.Encode(), parseOrder), read("order, disable", zkrec.Order{}.Encode(), parseOrder),

@@ -149,7 +149,7 @@ func (t Tick) Encode() []byte {
 	if t.Manual == "" && t.Watermark == t.Tick {
 		t.Watermark = 0
 	}
-	if t.Attempt == 1 {
+	if t.Attempt == 1 && t.RunID != "" {
 		t.Attempt = 0
 	}
 	return join(t.unknown, t.lasting).Encode(t)

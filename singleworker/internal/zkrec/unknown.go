@@ -93,17 +93,21 @@ func membersOf(object []byte) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
+// unknownOf writes members as json.Marshal writes those of a record in a record: it escapes <, > and
+// &, so that all are read back as they are kept.
 func unknownOf(members map[string]json.RawMessage) Unknown {
-	var out bytes.Buffer
+	var out, compact bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if out.Len() > 0 {
 			out.WriteByte(',')
 		}
 		out.Write(mustJSON(name))
 		out.WriteByte(':')
-		if err := json.Compact(&out, members[name]); err != nil {
+		compact.Reset()
+		if err := json.Compact(&compact, members[name]); err != nil {
 			panic(fmt.Sprintf("zkrec: encode %s: %v", excerpt(members[name]), err)) // it was decoded before
 		}
+		json.HTMLEscape(&out, compact.Bytes())
 	}
 	return Unknown(out.String())
 }
