@@ -18,6 +18,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/doctor"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/guard"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -89,6 +90,8 @@ var recordKinds = []recordKind{
 	{"heartbeat", simple, func(tree zkrec.Tree, job string) string { return tree.Heartbeat(job, "ghost") }, "946684800000"},
 	{"complete", divided, zkrec.Tree.Shards, `{"schema":1,"tick":946684805000}`},
 	{"alarm", simple, zkrec.Tree.Alarm, `{"schema":1,"tick":946684805000,"sid":"i0","at":"2000-01-01T00:00:05Z"}`},
+	{"stack", simple, zkrec.Tree.Stack, `{"schema":1,"run_id":"r","sid":"i0","at":"2000-01-01T00:00:05Z","text":"main.work\n\t/app/main.go:1\n"}`},
+	{"versions", simple, zkrec.Tree.Versions, `{"schema":1,"versions":[{"number":1,"at":1,"deed":{"schema":1,"kind":"set","by":"a"},"spec":{"schema":1,"schedule":"@daily"}},{"number":2}]}`},
 	{
 		"request to run", simple, func(tree zkrec.Tree, job string) string { return tree.Request(job, "r1") },
 		`{"schema":1,"kind":"run","at":"2000-01-01T00:00:05Z","by":"a","reason":"b","args":{"a":"b"},"payload":{"a":1}}`,
@@ -387,6 +390,12 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("orders", orders, err)
 	names, err := client.Names(h.ctx)
 	h.encodes("names", names, err)
+	gone, err := client.Gone(h.ctx)
+	h.encodes("gone", gone, err)
+	did, err := client.Log(h.ctx, admin.LogOptions{})
+	h.encodes("log", did, err)
+	e, err := client.Examine(h.ctx)
+	h.encodes("doctor", doctor.Checks(e), err)
 }
 
 // verbs makes swctl's calls for one job.
@@ -410,6 +419,10 @@ func (h *hostile) verbs(client *admin.Client, name string) {
 	lenient("history", past, err)
 	for _, e := range past.Entries {
 		_ = words.Note(e, time.UTC, time.Now())
+	}
+	versions, err := client.Versions(h.ctx, name)
+	if !errors.Is(err, admin.ErrUnreadable) { // so it is said of the one job
+		lenient("versions", versions, err)
 	}
 	requests, err := client.Requests(h.ctx, name)
 	lenient("requests", requests, err)

@@ -72,6 +72,30 @@ var groupKinds = map[string]func(h *hostile, tree zkrec.Tree) (paths []string){
 		}
 		return paths
 	},
+	"instance that is gone": func(h *hostile, tree zkrec.Tree) (paths []string) {
+		h.must(h.raw.EnsureRoot(h.ctx, tree.AllDeparted()))
+		for i, bad := range drawn(8, zkrec.DepartedOf("ghost", h.ghost()).Encode()) {
+			h.write(tree.Departed(keyOf("ghost", i), int64(i)), bad)
+		}
+		return nil
+	},
+	"canceled job": func(h *hostile, tree zkrec.Tree) (paths []string) {
+		h.must(h.raw.EnsureRoot(h.ctx, tree.Canceled()))
+		spec := zkrec.Spec{Job: singleworker.Job{Schedule: "@hourly", Handler: "work"}}
+		for i, bad := range drawn(9, zkrec.Canceled{Spec: zkrec.Kept(spec.Encode()), Deed: zkrec.Kept(zkrec.Deed{Kind: zkrec.DeedCancel, Jobs: []string{"gone"}, By: "a"}.Encode())}.Encode()) {
+			canceled, past := tree.NewCanceled(keyOf("gone", i), int64(i))
+			h.write(canceled+fmt.Sprintf("%010d", 2*i), bad)
+			h.write(past+fmt.Sprintf("%010d", 2*i+1), bad)
+		}
+		return nil
+	},
+	"entry of the log": func(h *hostile, tree zkrec.Tree) (paths []string) {
+		h.must(h.raw.EnsureRoot(h.ctx, tree.Deeds()))
+		for i, bad := range drawn(10, zkrec.Deed{Kind: zkrec.DeedCancel, Jobs: []string{"good"}, By: "a", From: "b", Reason: "c"}.Encode()) {
+			h.write(fmt.Sprintf("%s/c%010d", tree.Deeds(), i), bad)
+		}
+		return nil
+	},
 	"election": func(h *hostile, tree zkrec.Tree) []string {
 		nodes, _, err := h.raw.Children(h.ctx, tree.Notices()+"/leader")
 		h.must(err)
