@@ -56,26 +56,26 @@ func wrongNow(sec int64, nsec int32, mono int64) (int64, int32, int64) {
 `
 
 // Build builds a package's program into dir, with a standard library whose wall clock Set can set.
-func Build(t testing.TB, dir, pkg string) (program string) {
-	t.Helper()
+func Build(tb testing.TB, dir, pkg string) (program string) {
+	tb.Helper()
 	output := func(name string, args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
+		tb.Helper()
+		cmd := exec.CommandContext(tb.Context(), name, args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		text, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
+			tb.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
 		}
 		return strings.TrimSpace(string(text))
 	}
 	source := filepath.Join(output("go", "env", "GOROOT"), "src", "time")
 	original, err := os.ReadFile(filepath.Join(source, "time.go"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	now := regexp.MustCompile(`(func Now\(\) Time \{\n\tsec, nsec, mono := )((?:runtimeNow|now)\(\))`)
 	if n := len(now.FindAll(original, -1)); n != 1 {
-		t.Fatalf("%s: time.Now is not as this test knows it (%d matches): teach it this version of Go", source, n)
+		tb.Fatalf("%s: time.Now is not as this test knows it (%d matches): teach it this version of Go", source, n)
 	}
 	replace := make(map[string]string)
 	for name, text := range map[string]string{
@@ -83,36 +83,36 @@ func Build(t testing.TB, dir, pkg string) (program string) {
 		"wrong_offset.go": offsetSource,
 	} {
 		path := filepath.Join(dir, name)
-		write(t, path, text)
+		write(tb, path, text)
 		replace[filepath.Join(source, name)] = path
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "overlay.json"), string(overlay))
+	write(tb, filepath.Join(dir, "overlay.json"), string(overlay))
 	program = filepath.Join(dir, filepath.Base(pkg))
 	output("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, pkg)
 	return program
 }
 
-func write(t testing.TB, path, text string) {
-	t.Helper()
+func write(tb testing.TB, path, text string) {
+	tb.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // Set sets how far the wall clock of the processes with that file is ahead. It takes effect at
 // once.
-func Set(t testing.TB, path string, ahead time.Duration) {
-	t.Helper()
+func Set(tb testing.TB, path string, ahead time.Duration) {
+	tb.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer file.Close()
 	if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead)), 0); err != nil {
-		t.Fatal(fmt.Errorf("clock: %w", err))
+		tb.Fatal(fmt.Errorf("clock: %w", err))
 	}
 }

@@ -37,8 +37,8 @@
 //	api/v1/jobs/NAME/trigger      TriggerResult
 //	api/v1/jobs/NAME/stop-run     StopResult, after five seconds at most
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
-//	api/v1/jobs/NAME/resume       PauseResultList; missed=once in the form runs the latest tick that was missed
-//	api/v1/jobs/NAME/submit       SubmitResult; spec=JSON is the job, in place of the one with seen=ETAG
+//	api/v1/jobs/NAME/resume       PauseResultList; missed=once runs the latest tick that was missed
+//	api/v1/jobs/NAME/submit       SubmitResult; spec=JSON is the job, seen=ETAG the one it replaces
 //	api/v1/jobs/NAME/cancel       JobList; confirm=NAME in the form is the name once more
 //	api/v1/instances/ID/drain     InstanceOrderResult
 //	api/v1/instances/ID/enable    InstanceOrderResult

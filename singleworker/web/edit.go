@@ -1,10 +1,10 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
@@ -26,7 +26,7 @@ type editBody struct {
 }
 
 func editBodyOf(name, text, seen string, may *offered) editBody {
-	return editBody{Name: name, Link: jobLink(name), Text: text, Seen: seen, Lines: bytes.Count([]byte(text), []byte("\n")) + 3, Actions: may}
+	return editBody{Name: name, Link: jobLink(name), Text: text, Seen: seen, Lines: strings.Count(text, "\n") + 3, Actions: may}
 }
 
 // edit is the form with a job as it is, without its defaults.

@@ -66,11 +66,13 @@ func (a *actions) submit(ctx context.Context, o *order, j job.Job, opts admin.Su
 	}
 	status, err := a.client.Get(ctx, j.Name)
 	if errors.Is(err, admin.ErrNotFound) { // a dry run, or somebody has canceled it since
-		status, err = admin.JobStatus{Name: j.Name, State: admin.StateUnowned}, nil
+		err = nil
 	}
-	status.Job, status.NextRun, status.Version, status.Number = done.Job, done.NextRun, done.Version, done.Number
-	o.tag = tagOf(status)
-	return api.New("SubmitResult", api.Change{Outcome: done.Outcome, DryRun: opts.DryRun, Job: status, Before: done.Before}), err
+	change := api.ChangeOf(done, opts.DryRun, status)
+	if err == nil && !opts.DryRun && status.ID != 0 {
+		o.tag = tagOf(change.Job)
+	}
+	return api.New("SubmitResult", change), err
 }
 
 // changed tells apart from other conflicts that the condition does not hold.

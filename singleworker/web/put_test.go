@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -31,9 +32,7 @@ func (s site) put(p putting) *httptest.ResponseRecorder {
 		r.Body = io.NopCloser(strings.NewReader(p.body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+token)
-		for name, values := range p.header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, p.header)
 		r.RemoteAddr = "192.0.2.1:1234"
 	})
 }
@@ -61,16 +60,17 @@ func TestPut(t *testing.T) {
 
 			code int
 			want string
+			tag  string
 		}{
-			{putting{body: nightlyAgain, header: header("If-Match", tag)}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=false"},
-			{putting{body: nightlyAgain, header: header("If-Match", "*")}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=false"},
-			{putting{body: got.Body.String(), header: header("If-Match", tag)}, 200, "Submit nightly 0 10 * * * replace=true seen=&{77 2} dry=false"},
-			{putting{path: "nightly?by=ann&reason=because&dry_run=true", body: nightlyAgain, header: header("If-Match", tag)}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=true"},
-			{putting{path: "new?by=ann&reason=because", body: `{"apiVersion":"swctl/v1","kind":"Job","spec":{"schedule":"@hourly"}}`, header: header("If-None-Match", "*")}, 201, "Submit new @hourly replace=false seen=<nil> dry=false"},
+			{putting{body: nightlyAgain, header: header("If-Match", tag)}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=false", `"4d-3"`},
+			{putting{body: nightlyAgain, header: header("If-Match", "*")}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=false", `"4d-3"`},
+			{putting{body: got.Body.String(), header: header("If-Match", tag)}, 200, "Submit nightly 0 10 * * * replace=true seen=&{77 2} dry=false", `"4d-3"`},
+			{putting{path: "nightly?by=ann&reason=because&dry_run=true", body: nightlyAgain, header: header("If-Match", tag)}, 200, "Submit nightly @daily replace=true seen=&{77 2} dry=true", ""},
+			{putting{path: "new?by=ann&reason=because", body: `{"apiVersion":"swctl/v1","kind":"Job","spec":{"schedule":"@hourly"}}`, header: header("If-None-Match", "*")}, 201, "Submit new @hourly replace=false seen=<nil> dry=false", ""},
 		} {
 			f.changes = nil
 			w := s.put(test.putting)
-			if w.Code != test.code || !strings.Contains(w.Body.String(), `"kind":"SubmitResult"`) || w.Header().Get("ETag") == "" || !slices.Equal(f.changes, []string{test.want}) {
+			if w.Code != test.code || !strings.Contains(w.Body.String(), `"kind":"SubmitResult"`) || w.Header().Get("ETag") != test.tag || !slices.Equal(f.changes, []string{test.want}) {
 				t.Errorf("%+v: %d, %q\n%s", test.putting, w.Code, f.changes, w.Body)
 			}
 		}

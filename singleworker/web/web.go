@@ -157,7 +157,7 @@ func (h handler) routes() *http.ServeMux {
 	if a := h.actions; a != nil {
 		for path, do := range map[string]action{
 			"jobs/{name}/trigger": a.trigger, "jobs/{name}/stop-run": a.stopRun, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
-			"jobs/{name}/submit": a.edit,
+			"jobs/{name}/submit":     a.edit,
 			"instances/{name}/drain": a.drain, "instances/{name}/enable": a.enable,
 		} {
 			verb := path[strings.LastIndexByte(path, '/')+1:]

@@ -98,6 +98,16 @@ type Change struct {
 	Before  *job.Job        `json:"before,omitempty"`
 }
 
+// ChangeOf tells of a change. The status is how the job is afterwards, or the zero JobStatus if
+// that is not known: it is told as it was written, because somebody else may have changed it since.
+func ChangeOf(done admin.Change, dryRun bool, status admin.JobStatus) Change {
+	if status.Name == "" {
+		status = admin.JobStatus{Name: done.Job.Name, State: admin.StateUnowned}
+	}
+	status.Job, status.NextRun, status.Version, status.Number = done.Job, done.NextRun, done.Version, done.Number
+	return Change{Outcome: done.Outcome, DryRun: dryRun, Job: status, Before: done.Before}
+}
+
 // Paused is what became of a job that was paused or resumed.
 type Paused struct {
 	admin.PauseResult

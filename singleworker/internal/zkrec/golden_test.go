@@ -62,6 +62,13 @@ func parseTick(data []byte) (zkrec.Tick, error) { return zkrec.ParseTick(data, t
 // parseOrder reads an order, which never fails.
 func parseOrder(data []byte) (zkrec.Order, error) { return zkrec.ParseOrder(data), nil }
 
+// remains are the stack of a handler that ignored its stop, and an instance that is gone.
+func remains(of zkrec.Instance) (zkrec.Stack, zkrec.Departed) {
+	departed := zkrec.DepartedOf("host-7-ab12", of)
+	departed.Schema, departed.Last, departed.Unread, departed.By = zkrec.Schema, 1798131600000, zkrec.Duration(2*time.Second), "host-8-cd34"
+	return zkrec.Stack{Schema: zkrec.Schema, RunID: "5f1c", SID: "host-7-ab12", At: started, Text: "main.(*Client).read\n\t/app/main.go:12\n"}, departed
+}
+
 func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	t.Parallel()
 	claim := zkrec.Tick{
@@ -130,9 +137,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	}
 	stop := zkrec.Request{Schema: zkrec.Schema, Kind: zkrec.RequestStop, At: started, By: "alice@host", RunID: "5f1c"}
 	alarm := zkrec.Alarm{Schema: zkrec.Schema, Tick: 1798131600000, SID: "host-7-ab12", At: started}
-	stack := zkrec.Stack{Schema: zkrec.Schema, RunID: "5f1c", SID: "host-7-ab12", At: started, Text: "main.(*Client).read\n\t/app/main.go:12\n"}
-	departed := zkrec.DepartedOf("host-7-ab12", running)
-	departed.Schema, departed.Last, departed.Unread, departed.By = zkrec.Schema, 1798131600000, zkrec.Duration(2*time.Second), "host-8-cd34"
+	stack, departed := remains(running)
 	relieving := zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc", Relieved: zkrec.Member{SID: "host-8-cd34", Incarnation: "inc8"}}
 	canceled, past, undeleted := canceledRecords(sharded, turned, done, log)
 	wants := map[string]any{
@@ -146,8 +151,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
 		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
-		"stack": stack, "departed": departed,
-		"instance, active": running, "instance, stopping": stopping,
+		"stack": stack, "departed": departed, "instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
 	records := []record{

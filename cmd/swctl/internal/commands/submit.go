@@ -161,11 +161,6 @@ func awaitOwner(ctx context.Context, client group.Client, name string) (admin.Jo
 // putChange prints what submit or set did. Status is how the job is afterwards; zero if that is
 // not known.
 func (c *call) putChange(kind string, done admin.Change, dryRun bool, status admin.JobStatus, owner string) error {
-	if status.Name == "" {
-		status = admin.JobStatus{Name: done.Job.Name, State: admin.StateUnowned}
-	}
-	// As they were written: somebody else may have changed the job since.
-	status.Job, status.NextRun, status.Version, status.Number = done.Job, done.NextRun, done.Version, done.Number
-	change := api.Change{Outcome: done.Outcome, DryRun: dryRun, Job: status, Before: done.Before}
+	change := api.ChangeOf(done, dryRun, status)
 	return c.put(api.New(kind, change), func(p render.Page) { p.Changed(change, owner) })
 }

@@ -68,8 +68,7 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		}
 		var changes []api.Change
 		err := eachSubmitted(ctx, client, jobs, opts, func(done admin.Change) {
-			status := admin.JobStatus{Name: done.Job.Name, Job: done.Job, NextRun: done.NextRun, Version: done.Version, Number: done.Number, State: admin.StateUnowned}
-			changes = append(changes, api.Change{Outcome: done.Outcome, DryRun: opts.DryRun, Job: status, Before: done.Before})
+			changes = append(changes, api.ChangeOf(done, opts.DryRun, admin.JobStatus{}))
 		})
 		if err != nil && len(changes) == 0 {
 			return err

@@ -49,22 +49,22 @@ func top(ctx context.Context, c *call) error {
 		}
 		return err
 	}
-	draw := func() error {
+	draw := func() {
 		now := c.now()
 		slices.SortStableFunc(jobs, func(a, b admin.JobStatus) int {
 			return cmp.Or(orders["state"](troubled(a), troubled(b)), cmp.Compare(render.Running(b, now), render.Running(a, now)), orders["next"](a, b))
 		})
 		c.page().Top(instances, jobs)
-		return nil
 	}
 	if columns, _, _ := c.Screen(); columns > 0 {
-		return c.watching(ctx, look, draw)
+		return c.watching(ctx, look, func() error { draw(); return nil })
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
-		if err := look(ctx, client); err != nil {
-			return err
+		err := look(ctx, client)
+		if err == nil {
+			draw()
 		}
-		return draw()
+		return err
 	})
 }
 
