@@ -128,14 +128,20 @@ func TestOffsetIsPublishedSeldom(t *testing.T) {
 		if r := record(g, "a"); time.Duration(r.ClockOffset).Round(100*time.Millisecond) != 2*time.Second || r.ClockBound <= 0 {
 			g.T.Errorf("published: %v, give or take %v", time.Duration(r.ClockOffset), time.Duration(r.ClockBound))
 		}
-		_, before, _ := g.Get(g.Tree.Instance("a"))
-		for n := range 60 {
-			off.Store(int64(time.Duration(n%2) * time.Second))
-			a.Do(a.Member.Clock.Compare)
-			roomtest.Pass(roomtest.SyncPeriod)
+		published := func(step time.Duration) int32 { // in 60 sync periods, in each of which it changes so
+			_, before, _ := g.Get(g.Tree.Instance("a"))
+			for n := range 60 {
+				off.Store(int64(2*time.Second + time.Duration(n%2)*step))
+				a.Do(a.Member.Clock.Compare)
+				roomtest.Pass(roomtest.SyncPeriod)
+			}
+			_, after, _ := g.Get(g.Tree.Instance("a"))
+			return after.Version - before.Version
 		}
-		_, after, _ := g.Get(g.Tree.Instance("a"))
-		if n := after.Version - before.Version; n == 0 || n > 12 {
+		if n := published(zkrec.OffsetShown * 9 / 10); n > 0 {
+			g.T.Errorf("small changes are published %d times", n)
+		}
+		if n := published(time.Second); n == 0 || n > 12 {
 			g.T.Errorf("published %d times in 60 sync periods", n)
 		}
 	})
