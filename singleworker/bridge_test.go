@@ -73,7 +73,7 @@ func TestRunOfAnOwnedJob(t *testing.T) {
 		if err := handler(t.Context(), w.newRun(claim, spec)); err != nil {
 			t.Fatal(err)
 		}
-		if got.Job != "daily" || got.ID != "r1" || got.Token != 7 || got.Attempt != 1 || got.InstanceID != "host-7" ||
+		if got.Group != "billing" || got.Job != "daily" || got.Slot != "daily" || got.ID != "r1" || got.Token != 7 || got.Attempt != 1 || got.InstanceID != "host-7" ||
 			!got.Tick.Equal(claim.Tick) || spec.Job.Args["a"] != "1" {
 			t.Errorf("the handler was given %+v, arguments left %v", got, spec.Job.Args)
 		}
@@ -94,11 +94,11 @@ func TestManualRun(t *testing.T) {
 	}}
 	run := w.newRun(runner.Run{Job: "daily", Run: history.Run{Manual: "q1"}, Request: &request}, spec)
 	want := map[string]string{"a": "1", "b": "3"}
-	if !run.Manual || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Job.Args["b"] != "2" {
+	if !run.Manual || run.Request != "q1" || !maps.Equal(run.Args, want) || string(run.Payload) != `{"n":2}` || spec.Job.Args["b"] != "2" {
 		t.Errorf("the handler was given %+v, the job has %+v", run, spec)
 	}
-	run = w.newRun(runner.Run{Job: "daily"}, spec)
-	if run.Manual || !maps.Equal(run.Args, spec.Job.Args) || string(run.Payload) != `{"n":1}` {
+	run = w.newRun(runner.Run{Job: "daily[3]"}, spec)
+	if run.Job != "daily" || run.Slot != "daily[3]" || run.Manual || run.Request != "" || !maps.Equal(run.Args, spec.Job.Args) || string(run.Payload) != `{"n":1}` {
 		t.Errorf("a scheduled run was given %+v, want the job's arguments", run)
 	}
 }

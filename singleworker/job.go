@@ -24,9 +24,12 @@ type Handler func(ctx context.Context, run *Run) error
 // Run is one execution of a handler for a claimed tick.
 type Run struct {
 	ID         string            // unique
+	Group      string            // Config.ServerType
 	Job        string            // the job's name
+	Slot       string            // the owned unit: the job, or its shard as in "report[3]", or of a job on every instance "report/app-1"
 	Tick       time.Time         // the scheduled time, in the job's time zone; for a manual run, when it was requested
 	Manual     bool              // requested by an operator
+	Request    string            // ID of the request for a manual run, which its retries have, too; otherwise empty
 	Attempt    int               // attempt at this tick, from 1: counts retries and reruns after interruptions
 	Token      int64             // fencing token: grows with every change of the owner of the job, or of the shard; tokens of two shards cannot be compared
 	InstanceID string            // this instance
