@@ -2,8 +2,9 @@ package sqlstore
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/swjobs/singleworker/singleworker/internal/sqltext"
 )
 
 // Dialect is the SQL of a database.
@@ -29,17 +30,7 @@ func (d Dialect) bound(query string) string {
 	if d != Postgres {
 		return query
 	}
-	var text strings.Builder
-	n := 0
-	for _, c := range query {
-		if c != '?' {
-			text.WriteRune(c)
-			continue
-		}
-		n++
-		text.WriteString("$" + strconv.Itoa(n))
-	}
-	return text.String()
+	return sqltext.Numbered(query)
 }
 
 // upsert is an insert of so many rows, each of which takes the place of the row with the same key.
