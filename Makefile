@@ -143,7 +143,7 @@ monitoring: ## the modules for metrics and traces, the alert rules with promtool
 
 # A module beside the library, so that it links no drivers.
 .PHONY: runlog
-runlog: ## swctl-sql: the log of all runs in SQLite, PostgreSQL and MariaDB, under kill -9 of its reader
+runlog: ## swctl-sql: the log of all runs, and package once, in SQLite, PostgreSQL and MariaDB, under kill -9
 	integration/packages.sh postgresql mariadb-server
 	cd cmd/swctl/swctl-sql && $(GOLANGCI) run && go test -count=1 ./...
 

@@ -270,6 +270,14 @@ var forbidden = []arrow{
 		reason: "as of singleworker/prom",
 	},
 	{
+		from: "singleworker/once", to: []string{outside}, but: []string{"singleworker", "singleworker/internal/sqltext"},
+		reason: "a run and a transaction are all that exactly once is about, and the drivers are the application's",
+	},
+	{
+		from: "singleworker/internal/sqltext", to: []string{outside},
+		reason: "how statements are written is text",
+	},
+	{
 		from: "singleworker/runlog", to: []string{"database/sql/...", "net/...", "os/...", "singleworker"},
 		reason: "what is new in a history follows from it and from the position of the log; where that is kept is the stores' business",
 	},
