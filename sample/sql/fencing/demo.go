@@ -71,10 +71,10 @@ func demonstrate(ctx context.Context, dir string, say func(format string, args .
 }
 
 func (s *stage) createDatabases(ctx context.Context, dir string) (err error) {
-	if s.fenced, err = openStore(filepath.Join(dir, fencedDB), upsert+fence); err != nil {
+	if s.fenced, err = openStore(filepath.Join(dir, fencedDB), true); err != nil {
 		return err
 	}
-	if s.plain, err = openStore(filepath.Join(dir, unfencedDB), upsert); err != nil {
+	if s.plain, err = openStore(filepath.Join(dir, unfencedDB), false); err != nil {
 		return err
 	}
 	return errors.Join(s.fenced.create(ctx), s.plain.create(ctx), s.order(ctx, oldTotal))

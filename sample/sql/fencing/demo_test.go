@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 		"the token did not grow":      func(o *outcome) { o.next.Report.Token = 8 },
 		"within the lease":            func(o *outcome) { o.stopped = 1500 },
 		"the late write is no older":  func(o *outcome) { o.late.Report.Total = 130 },
-		"the condition let it pass":   func(o *outcome) { o.late.Fenced = answer{} },
+		"the fence let it pass":       func(o *outcome) { o.late.Fenced = answer{} },
 		"another error kept it out":   func(o *outcome) { o.late.Fenced.Refused = false },
 		"refused, but written":        func(o *outcome) { o.fenced = late },
 		"refused, but in the history": func(o *outcome) { o.fencedHistory["app-1"] = 2 },

@@ -14,6 +14,7 @@ import (
 
 	"github.com/swjobs/singleworker/sample/sql/child"
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/once"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 )
 
 // The databases of the demonstration, in its directory. The second is the counter-example:
-// the same writes at the same moments, without the condition.
+// the same writes at the same moments, without the fence.
 const (
 	fencedDB   = "fenced.db"
 	unfencedDB = "unfenced.db"
@@ -61,7 +62,7 @@ type message struct {
 	Report  report `json:"report"`
 	Done    bool   `json:"done"` // written or refused; false: about to write
 	Fenced  answer `json:"fenced"`
-	Plain   answer `json:"plain"`    // of the database without the condition
+	Plain   answer `json:"plain"`    // of the database without the fence
 	CtxOver bool   `json:"ctx_over"` // whether the run's context had ended when it wrote
 }
 
@@ -81,11 +82,11 @@ type gate struct {
 }
 
 func openGate(dir string) (*gate, error) {
-	fenced, err := openStore(filepath.Join(dir, fencedDB), upsert+fence)
+	fenced, err := openStore(filepath.Join(dir, fencedDB), true)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := openStore(filepath.Join(dir, unfencedDB), upsert)
+	plain, err := openStore(filepath.Join(dir, unfencedDB), false)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,8 @@ func (g *gate) hear(in io.Reader) {
 	}
 }
 
-func (g *gate) save(ctx context.Context, r report) error {
+func (g *gate) save(ctx context.Context, run *singleworker.Run, total int64) error {
+	r := reportOf(run, total)
 	if err := tell(message{Report: r}); err != nil {
 		return err
 	}
@@ -115,8 +117,8 @@ func (g *gate) save(ctx context.Context, r report) error {
 	// passes ctx.
 	unlucky := context.WithoutCancel(ctx)
 	done := message{Report: r, Done: true, CtxOver: ctx.Err() != nil}
-	done.Plain = answerOf(g.plain.save(unlucky, r))
-	err := g.fenced.save(unlucky, r)
+	done.Plain = answerOf(g.plain.save(unlucky, run, total))
+	err := g.fenced.save(unlucky, run, total)
 	done.Fenced = answerOf(err)
 	return errors.Join(err, tell(done))
 }
@@ -125,7 +127,7 @@ func answerOf(err error) answer {
 	if err == nil {
 		return answer{}
 	}
-	return answer{Refused: errors.Is(err, errFenced), Err: err.Error()}
+	return answer{Refused: errors.Is(err, once.ErrFenced), Err: err.Error()}
 }
 
 func tell(m message) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// judge returns an outcome's faults. It returns nothing if the condition, and nothing else, has
+// judge returns an outcome's faults. It returns nothing if the fence, and nothing else, has
 // kept the late write out.
 func judge(o outcome) (wrong []string) {
 	check := func(ok bool, format string, args ...any) {
@@ -20,14 +20,14 @@ func judge(o outcome) (wrong []string) {
 	check(late.Total == oldTotal && next.Total == oldTotal+newOrder,
 		"totals %d and %d, want %d and %d", late.Total, next.Total, oldTotal, oldTotal+newOrder)
 
-	check(o.late.Fenced.Refused, "the late write was not refused by the table with the condition (its answer: %q)", o.late.Fenced.Err)
-	check(o.fenced == next, "the table with the condition holds %+v, want %+v", o.fenced, next)
+	check(o.late.Fenced.Refused, "the late write was not refused by the table with the fence (its answer: %q)", o.late.Fenced.Err)
+	check(o.fenced == next, "the table with the fence holds %+v, want %+v", o.fenced, next)
 	check(o.fencedHistory[late.Writer] == 1 && o.fencedHistory[next.Writer] == 1,
 		"its history is %v, want one write by each", o.fencedHistory)
 
 	// Without this half, the first would also pass if the late write had never arrived.
-	check(o.late.Plain == answer{}, "the late write did not reach the table without the condition: %s", o.late.Plain.Err)
-	check(o.plain == late, "the table without the condition holds %+v, want the late %+v", o.plain, late)
+	check(o.late.Plain == answer{}, "the late write did not reach the table without the fence: %s", o.late.Plain.Err)
+	check(o.plain == late, "the table without the fence holds %+v, want the late %+v", o.plain, late)
 	check(o.plainHistory[late.Writer] == 2 && o.plainHistory[next.Writer] == 1,
 		"its history is %v, want two writes by %s and one by %s", o.plainHistory, late.Writer, next.Writer)
 	return wrong
@@ -46,17 +46,17 @@ func show(o outcome, say func(format string, args ...any)) {
 		}
 		return a.Err
 	}
-	say("  with the condition:    %s", said(o.late.Fenced))
-	say("  without the condition: %s", said(o.late.Plain))
+	say("  with the fence:    %s", said(o.late.Fenced))
+	say("  without the fence: %s", said(o.late.Plain))
 	say("the tables hold:")
-	say("  with the condition:    total %d by %s, token %d", o.fenced.Total, o.fenced.Writer, o.fenced.Token)
-	say("  without the condition: total %d by %s, token %d", o.plain.Total, o.plain.Writer, o.plain.Token)
+	say("  with the fence:    total %d by %s, token %d", o.fenced.Total, o.fenced.Writer, o.fenced.Token)
+	say("  without the fence: total %d by %s, token %d", o.plain.Total, o.plain.Writer, o.plain.Token)
 }
 
 // verdict returns the last line if nothing is wrong.
 func verdict(o outcome) string {
 	return fmt.Sprintf("PASS  stopped for %d ms (lease %d ms), run elsewhere after %d ms; token %d < %d: "+
-		"the late write was refused, the report is %d; without the condition it is %d, and wrong",
+		"the late write was refused, the report is %d; without the fence it is %d, and wrong",
 		o.stopped.Milliseconds(), o.lease.Milliseconds(), o.takeover.Round(time.Millisecond).Milliseconds(),
 		o.late.Report.Token, o.next.Report.Token, o.fenced.Total, o.plain.Total)
 }

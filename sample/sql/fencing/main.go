@@ -1,17 +1,17 @@
 // Command fencing shows the use of a fencing token, on a real table with real processes: two
 // instances share a job that writes a report; the owner is stopped (kill -STOP) between its last
 // check and its write; the other one takes over and writes; then the first continues (kill -CONT),
-// and its late write arrives. The table refuses it. A second table, without the condition, does
-// not, and ends up with the older report.
+// and its late write arrives. The table refuses it. A second table, without the fence, does not,
+// and ends up with the older report.
 //
 //	cd sample/sql/fencing && go run .
 //
 // The last line is PASS with figures, or FAIL and the reason.
 //
-// report.go is the application: table, statement, handler. The README describes the needs of a
-// target that is to be fenced. The rest is the demonstration: [instance] is the process that is
-// started twice, [demonstrate] runs the scene, [judge] checks the outcome; package child starts
-// processes and sends them signals.
+// report.go is the application: tables, transaction, handler, on package once. The README describes
+// the needs of a target that is to be fenced. The rest is the demonstration: [instance] is the
+// process that is started twice, [demonstrate] runs the scene, [judge] checks the outcome; package
+// child starts processes and sends them signals.
 //
 // It is a separate module, so that the library does not depend on SQLite.
 package main

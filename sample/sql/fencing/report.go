@@ -10,6 +10,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/once"
 )
 
 // schema is SQLite's. For PostgreSQL, INTEGER becomes BIGINT: a token has 64 bits.
@@ -30,19 +31,10 @@ CREATE TABLE report_history (
 );`
 
 // PostgreSQL takes the same statement, with $1 to $4 for the question marks.
-const (
-	upsert = `
+const upsert = `
 INSERT INTO report (name, total, writer, token) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE
 SET total = excluded.total, writer = excluded.writer, token = excluded.token`
-
-	// Not "<": an owner writes many times with one token.
-	fence = `
-WHERE report.token <= excluded.token`
-)
-
-// errFenced is returned if a later owner of the job has written, so this run's write was refused.
-var errFenced = errors.New("fenced off")
 
 // A report is a row of the table.
 type report struct {
@@ -52,36 +44,48 @@ type report struct {
 	Token  int64  `json:"token"`  // of the run
 }
 
-// A store is the target of the job: a database, and the statement that writes to it.
+// A store is the target of the job: a database.
 type store struct {
-	db    *sql.DB
-	write string // upsert+fence; without fence only to show what happens then
+	db     *sql.DB
+	fenced *once.DB // nil only to show what happens without
 }
 
 // openStore opens the database in a file that several processes share: a writer
 // waits up to 10 s for another one.
-func openStore(path, write string) (*store, error) {
+func openStore(path string, fenced bool) (s *store, err error) {
 	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_busy_timeout=10000"}
-	db, err := sql.Open("sqlite3", file.String())
-	if err != nil {
+	s = &store{}
+	if s.db, err = sql.Open("sqlite3", file.String()); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return &store{db: db, write: write}, nil
+	if fenced {
+		s.fenced, err = once.New(s.db, once.SQLite)
+	}
+	return s, err
 }
 
 // reportJob is the handler: it adds up the orders and saves the sum. Reading and computing, which
 // may take long, are outside the transaction of save: a process that is paused inside a transaction
 // makes everyone else wait for its locks.
 func reportJob(
-	sum func(context.Context) (int64, error), save func(context.Context, report) error,
+	sum func(context.Context) (int64, error), save func(context.Context, *singleworker.Run, int64) error,
 ) singleworker.Handler {
 	return func(ctx context.Context, run *singleworker.Run) error {
 		total, err := sum(ctx)
 		if err != nil {
 			return err
 		}
-		return save(ctx, report{Name: run.Job, Total: total, Writer: run.InstanceID, Token: run.Token})
+		err = save(ctx, run, total)
+		if errors.Is(err, once.ErrDone) { // by an earlier attempt, whose result was lost
+			return nil
+		}
+		return err
 	}
+}
+
+// reportOf is the row that a run writes.
+func reportOf(run *singleworker.Run, total int64) report {
+	return report{Name: run.Job, Total: total, Writer: run.InstanceID, Token: run.Token}
 }
 
 // sum adds up the orders.
@@ -93,36 +97,31 @@ func (s *store) sum(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// save writes a report, or returns errFenced and writes nothing.
-func (s *store) save(ctx context.Context, r report) (err error) {
+// save writes a run's report. It returns once.ErrFenced, and writes nothing, if a later owner of
+// the job has written.
+func (s *store) save(ctx context.Context, run *singleworker.Run, total int64) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("report %s not written: %w", r.Name, err)
+			err = fmt.Errorf("report %s not written: %w", run.Job, err)
 		}
 	}()
+	r := reportOf(run, total)
+	write := func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, upsert, r.Name, r.Total, r.Writer, r.Token); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO report_history (name, total, writer) VALUES (?, ?, ?)`, r.Name, r.Total, r.Writer)
+		return err
+	}
+	if s.fenced != nil {
+		return once.Do(ctx, s.fenced, run, write)
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // no effect after Commit; otherwise err has the reason
-
-	// The row with the token comes first: changing it locks it, so no other writer can
-	// overtake, and everything later in the transaction is fenced, too.
-	result, err := tx.ExecContext(ctx, s.write, r.Name, r.Total, r.Writer, r.Token)
-	if err != nil {
-		return err
-	}
-	written, err := result.RowsAffected()
-	if err != nil {
-		return err
-	}
-	if written == 0 {
-		return fmt.Errorf("%w: the row has a larger token than this run's %d, because the job has another owner now; "+
-			"do not retry, its runs write the report", errFenced, r.Token)
-	}
-	_, err = tx.ExecContext(ctx,
-		`INSERT INTO report_history (name, total, writer) VALUES (?, ?, ?)`, r.Name, r.Total, r.Writer)
-	if err != nil {
+	if err := write(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -133,7 +132,10 @@ func (s *store) create(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, schema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
-	return nil
+	if s.fenced == nil {
+		return nil
+	}
+	return s.fenced.Create(ctx)
 }
 
 // order adds an order.

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/once"
 )
 
-func newStore(t *testing.T, write string) *store {
+func runOf(instance string, tick, token int64) *singleworker.Run {
+	return &singleworker.Run{ID: "run", Job: job, InstanceID: instance, Tick: time.Unix(tick, 0), Token: token}
+}
+
+func newStore(t *testing.T, fenced bool) *store {
 	t.Helper()
-	s, err := openStore(filepath.Join(t.TempDir(), "name with % and ?.db"), write)
+	s, err := openStore(filepath.Join(t.TempDir(), "name with % and ?.db"), fenced)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,28 +34,30 @@ func newStore(t *testing.T, write string) *store {
 
 func TestSave(t *testing.T) {
 	t.Parallel()
+	type write struct{ tick, token int64 }
 	for name, c := range map[string]struct {
-		write  string
-		tokens []int64 // of the runs that write, one after the other
-		want   int     // index of the one whose row is there in the end
-		saved  int     // how many were written
+		fenced bool
+		writes []write
+		want   int // index of the one whose row is there in the end
+		saved  int // how many were written
 	}{
-		"first":                       {upsert + fence, []int64{5}, 0, 1},
-		"one owner writes again":      {upsert + fence, []int64{5, 5}, 1, 2},
-		"a later owner":               {upsert + fence, []int64{5, 6}, 1, 2},
-		"a late owner":                {upsert + fence, []int64{5, 6, 5}, 1, 2},
-		"all 64 bits":                 {upsert + fence, []int64{1<<62 + 1, 1 << 62}, 0, 1},
-		"without a condition, a late": {upsert, []int64{5, 6, 5}, 2, 3},
+		"first":                   {true, []write{{1, 5}}, 0, 1},
+		"one owner writes again":  {true, []write{{1, 5}, {2, 5}}, 1, 2},
+		"a later owner":           {true, []write{{1, 5}, {2, 6}}, 1, 2},
+		"a late owner":            {true, []write{{1, 5}, {2, 6}, {3, 5}}, 1, 2},
+		"all 64 bits":             {true, []write{{1, 1<<62 + 1}, {2, 1 << 62}}, 0, 1},
+		"a rerun":                 {true, []write{{1, 5}, {1, 6}, {2, 6}}, 2, 2},
+		"without a fence, a late": {false, []write{{1, 5}, {2, 6}, {1, 5}}, 2, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, saved := newStore(t, c.write), 0
-			for i, token := range c.tokens {
-				err := s.save(t.Context(), report{Name: job, Total: int64(i), Writer: "app", Token: token})
+			s, saved := newStore(t, c.fenced), 0
+			for i, w := range c.writes {
+				err := s.save(t.Context(), runOf("app", w.tick, w.token), int64(i))
 				switch {
 				case err == nil:
 					saved++
-				case !errors.Is(err, errFenced):
+				case !errors.Is(err, once.ErrFenced) && !errors.Is(err, once.ErrDone):
 					t.Fatal(err)
 				}
 			}
@@ -58,7 +66,7 @@ func TestSave(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Total != int64(c.want) || saved != c.saved || history["app"] != c.saved {
-				t.Errorf("the row is that of write %d, %d were accepted, %d are in the history; want %d, %d, %d",
+				t.Errorf("the row is by write %d, %d were accepted, %d are in the history; want %d, %d, %d",
 					got.Total, saved, history["app"], c.want, c.saved, c.saved)
 			}
 		})
@@ -67,28 +75,30 @@ func TestSave(t *testing.T) {
 
 func TestReportJob(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, upsert+fence)
+	s := newStore(t, true)
 	for _, amount := range []int64{60, 40} {
 		if err := s.order(t.Context(), amount); err != nil {
 			t.Fatal(err)
 		}
 	}
 	handler := reportJob(s.sum, s.save)
-	if err := handler(t.Context(), &singleworker.Run{Job: job, InstanceID: "app-2", Token: 9}); err != nil {
-		t.Fatal(err)
+	for range 2 { // the second time, it is done
+		if err := handler(t.Context(), runOf("app-2", 1, 9)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	err := handler(t.Context(), &singleworker.Run{Job: job, InstanceID: "app-1", Token: 8})
-	if !errors.Is(err, errFenced) {
-		t.Errorf("the handler of an earlier owner returned %v, want %v", err, errFenced)
+	err := handler(t.Context(), runOf("app-1", 1, 8))
+	if !errors.Is(err, once.ErrFenced) {
+		t.Errorf("the handler of an earlier owner returned %v, want %v", err, once.ErrFenced)
 	}
-	got, _, err := s.load(t.Context())
-	if want := (report{Name: job, Total: 100, Writer: "app-2", Token: 9}); err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	got, history, err := s.load(t.Context())
+	if want := (report{Name: job, Total: 100, Writer: "app-2", Token: 9}); err != nil || got != want || history["app-2"] != 1 {
+		t.Errorf("got %+v, written %d times, %v, want %+v, once", got, history["app-2"], err, want)
 	}
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := handler(over, &singleworker.Run{Job: job}); !errors.Is(err, context.Canceled) {
+	if err := handler(over, runOf("app-2", 2, 9)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the handler returned %v when its context had ended", err)
 	}
 }
