@@ -23,6 +23,7 @@ import (
 // A target is a database to which runs write.
 type target struct {
 	driver, dsn string
+	limit       string // appended to dsn, lets the database end a suspended owner's transaction
 	d           once.Dialect
 	serial      bool // runs transactions as if one after the other
 	refuses     bool // for that, it refuses some
@@ -36,18 +37,19 @@ func targets(tb testing.TB) map[string]target {
 	file := func(params string) string {
 		return "file:" + filepath.Join(tb.TempDir(), "once.db") + "?_pragma=busy_timeout(20000)&" + params
 	}
-	postgres := startPostgres(tb) + "?idle_in_transaction_session_timeout=1000"
+	postgres := startPostgres(tb) + "?application_name=once"
 	login, address, _ := strings.Cut(strings.TrimPrefix(startMariaDB(tb), "mariadb://"), "@")
 	address, name, _ := strings.Cut(address, "/")
-	maria := login + "@tcp(" + address + ")/" + name + "?idle_transaction_timeout=1"
+	const ends, endsMaria = "&idle_in_transaction_session_timeout=1000", "&idle_transaction_timeout=1"
+	maria := login + "@tcp(" + address + ")/" + name + "?parseTime=false"
 	return map[string]target{
 		"sqlite, WAL":             {driver: "sqlite", dsn: file("_pragma=journal_mode(WAL)"), d: once.SQLite},
 		"sqlite, rollback":        {driver: "sqlite", dsn: file("_txlock=immediate"), d: once.SQLite, serial: true},
-		"postgres":                {driver: "pgx", dsn: postgres, d: once.Postgres},
-		"postgres, serializable":  {driver: "pgx", dsn: postgres + "&default_transaction_isolation=serializable", d: once.Postgres, serial: true, refuses: true},
-		"mariadb":                 {driver: "mysql", dsn: maria, d: once.MySQL},
-		"mariadb, read committed": {driver: "mysql", dsn: maria + "&tx_isolation='READ-COMMITTED'&clientFoundRows=true&interpolateParams=true", d: once.MySQL},
-		"mariadb, serializable":   {driver: "mysql", dsn: maria + "&tx_isolation='SERIALIZABLE'", d: once.MySQL, serial: true, refuses: true},
+		"postgres":                {driver: "pgx", limit: ends, dsn: postgres, d: once.Postgres},
+		"postgres, serializable":  {driver: "pgx", limit: ends, dsn: postgres + "&default_transaction_isolation=serializable", d: once.Postgres, serial: true, refuses: true},
+		"mariadb":                 {driver: "mysql", limit: endsMaria, dsn: maria, d: once.MySQL},
+		"mariadb, read committed": {driver: "mysql", limit: endsMaria, dsn: maria + "&tx_isolation='READ-COMMITTED'&clientFoundRows=true&interpolateParams=true", d: once.MySQL},
+		"mariadb, serializable":   {driver: "mysql", limit: endsMaria, dsn: maria + "&tx_isolation='SERIALIZABLE'", d: once.MySQL, serial: true, refuses: true},
 	}
 }
 

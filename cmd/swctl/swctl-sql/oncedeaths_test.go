@@ -55,7 +55,7 @@ type owner struct {
 
 func startOwner(t *testing.T, g target, slot string, token, tick int64) *owner {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], ownerCommand, g.driver, g.dsn, strconv.Itoa(int(g.d)), slot, strconv.FormatInt(token, 10), strconv.FormatInt(tick, 10)) //nolint:noctx,gosec // it is killed; this test
+	cmd := exec.Command(os.Args[0], ownerCommand, g.driver, g.dsn+g.limit, strconv.Itoa(int(g.d)), slot, strconv.FormatInt(token, 10), strconv.FormatInt(tick, 10)) //nolint:noctx,gosec // it is killed; this test
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -22,6 +22,7 @@ type wire struct {
 	lose  string        // what becomes of the next COMMIT: see wireTx.Commit
 	down  bool          // nothing can begin
 	begun chan struct{} // closed when something begins after a COMMIT of the kind "late"
+	other func() error  // run before the answer of a COMMIT of the kind "overtaken"
 }
 
 type wireConn struct {
@@ -74,8 +75,8 @@ func (c *wireConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 	return &wireTx{tx, c}, err
 }
 
-// Commit loses the answer of a COMMIT, the request, both as the database goes down, or has it
-// arrive when the next transaction begins.
+// Commit loses the answer of a COMMIT, the request, with another run before it is noticed, or the
+// answer as the database goes down. Or it has the request arrive when the next transaction begins.
 func (tx *wireTx) Commit() error {
 	w := tx.c.w
 	w.mu.Lock()
@@ -87,6 +88,8 @@ func (tx *wireTx) Commit() error {
 		return errors.Join(tx.Tx.Commit(), errWire)
 	case "request":
 		return errors.Join(tx.Rollback(), errWire)
+	case "overtaken":
+		return errors.Join(tx.Rollback(), w.other(), errWire)
 	case "database":
 		w.down = true
 		return errors.Join(tx.Tx.Commit(), errWire)
@@ -123,12 +126,16 @@ func testLostCommits(t *testing.T, g target) {
 		want  string // in the error of the run
 		after error  // of its retry
 	}{
-		{"answer", "", once.ErrDone}, {"late", "", once.ErrDone}, {"request", "not committed", nil}, {"database", "not known", once.ErrDone},
+		{"answer", "", once.ErrDone}, {"overtaken", "done by run other", once.ErrDone}, {"late", "", once.ErrDone}, {"request", "not committed", nil}, {"database", "not known", once.ErrDone},
 	} {
 		t.Run(test.lose, func(t *testing.T) {
 			slot := g.newSlot(t)
 			attempt := func(run *singleworker.Run) error {
 				return once.Do(t.Context(), db, run, g.effectOf(t.Context(), run))
+			}
+			w.other = func() error {
+				run := runOf(slot, 1, 1, "other")
+				return once.Do(t.Context(), g.db, run, g.effectOf(t.Context(), run))
 			}
 			w.set(test.lose, false)
 			err := attempt(runOf(slot, 1, 1, "run-1"))

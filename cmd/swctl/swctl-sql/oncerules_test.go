@@ -119,6 +119,9 @@ func testPrune(t *testing.T, g target) {
 		return once.Do(t.Context(), g.db, run, g.effectOf(t.Context(), run))
 	}
 	for tick := range int64(10) {
+		if tick == 6 { // left out
+			continue
+		}
 		if err := do(tick); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +132,7 @@ func testPrune(t *testing.T, g target) {
 			t.Errorf("pruned %d, %v; want %d", removed, err, want)
 		}
 	}
-	for tick, want := range map[int64]error{2: once.ErrPruned, 5: once.ErrPruned, 6: once.ErrDone, 9: once.ErrDone, 10: nil} {
+	for tick, want := range map[int64]error{2: once.ErrPruned, 5: once.ErrPruned, 6: nil, 7: once.ErrDone, 9: once.ErrDone, 10: nil} {
 		if err := do(tick); !errors.Is(err, want) {
 			t.Errorf("tick %d: %v, want %v", tick, err, want)
 		}
