@@ -27,7 +27,7 @@
 // have the tick of the first attempt. A manual run has the ID of its request in the key, too, and
 // its retries have the same one. Each shard, and each instance of a job on every instance, is a
 // slot with its own fence. A call of [singleworker.Job.BeforeTick] has a key of its own, and so has
-// each [Step].
+// each [Step]. Two groups of one name, on two ensembles for example, must not share a database.
 //
 // # A COMMIT whose answer is lost
 //
