@@ -135,7 +135,8 @@ func (db *DB) run(ctx context.Context, run *singleworker.Run, step string, f fun
 		return fmt.Errorf("once: %v: read its marker: %w", k, err)
 	case s.token > run.Token:
 		return fmt.Errorf("%w: %v: a later owner has written, with token %d, this run has %d; do not retry. "+
-			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then call DB.Reset", ErrFenced, k, s.token, run.Token)
+			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then call DB.Reset, "+
+			"or execute UPDATE once_fences SET token=0 WHERE group_name='%s'", ErrFenced, k, s.token, run.Token, k.group)
 	case s.done != nil:
 		_ = tx.Commit() // of the raised fence, without which the marker counts, too
 		return s.done
@@ -182,7 +183,11 @@ const settleTime = 5 * time.Second
 func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	tx, err := db.sql.BeginTx(ctx, nil)
+	var opts sql.TxOptions
+	if db.d == Postgres { // which refuses a transaction for having waited, at a stricter isolation
+		opts.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := db.sql.BeginTx(ctx, &opts)
 	var s state
 	if err == nil {
 		defer tx.Rollback() //nolint:errcheck // it has only locked and read
