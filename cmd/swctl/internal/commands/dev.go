@@ -38,6 +38,9 @@ func dev(ctx context.Context, c *call) error {
 	if err := c.noArgs("swctl %s", c.Command); err != nil {
 		return err
 	}
+	if c.Flags.IsSet(cmdline.FlagZK) {
+		return cmdline.Usage("dev: --%s says where other commands find a server, and not where this one is", cmdline.FlagZK).Try("swctl dev --port NUMBER")
+	}
 	port, err := c.Number("port", defaultDevPort, 0, maxPort)
 	if err != nil {
 		return err

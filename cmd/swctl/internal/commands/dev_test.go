@@ -17,7 +17,7 @@ func TestDevGolden(t *testing.T) {
 	h := newHarness(t)
 	var text strings.Builder
 	for _, line := range []string{
-		"dev", "dev --port 0 -o json", "dev --port 65536", "dev now", "dev --demo",
+		"dev", "dev --port 0 -o json", "dev --port 65536", "dev now", "dev --demo", "dev --zk 127.0.0.1:2182",
 	} {
 		text.WriteString(h.transcript(strings.Fields(line)...))
 	}
