@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MaxDeparted is how many instances that are gone are remembered at most, and DepartedFor is for
+// MaxDeparted is how many instances that are gone are left by one that joins, and DepartedFor is for
 // how long.
 const (
 	MaxDeparted = 200
