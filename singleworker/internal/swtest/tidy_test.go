@@ -86,7 +86,8 @@ func TestAThousandInstancesLeaveNothing(t *testing.T) {
 		if lists != 1 {
 			t.Errorf("%d lists of handlers are left, want that of the pods", lists)
 		}
-		// Who joins removes the oldest, so those whose sessions ended after the last one had joined are more.
+		// Who joins removes the oldest, so those whose sessions ended after the last one had joined are
+		// more.
 		if since := int(2*session/(session/4)) + 1; gone > zkrec.MaxDeparted+since {
 			t.Errorf("%d instances that are gone are remembered, want at most %d, and %d that went since", gone, zkrec.MaxDeparted, since)
 		}

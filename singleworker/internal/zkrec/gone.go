@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MaxDeparted is how many instances that are gone are left by one that joins, and DepartedFor is for
-// how long.
+// MaxDeparted is how many instances that are gone are left by one that joins, and DepartedFor is
+// for how long.
 const (
 	MaxDeparted = 200
 	DepartedFor = 24 * time.Hour
