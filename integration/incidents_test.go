@@ -176,6 +176,8 @@ func withoutQuorum(c *cluster, ctl *swctl) (back func()) {
 			s.Begin()
 		}
 		e.Await()
+		again := time.Now()
+		own.awaitRun("job", again, func(r run) bool { return r.Tick.After(again) })
 	}
 }
 
