@@ -156,7 +156,7 @@ func (db *DB) run(ctx context.Context, run *singleworker.Run, step string, f fun
 	return nil
 }
 
-// A state is what the tables say of a key.
+// A state is the tables' account of a key.
 type state struct {
 	token, pruned int64
 	done          *DoneError // nil: there is no marker

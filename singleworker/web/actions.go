@@ -91,11 +91,11 @@ func (o *order) back(done bool) string {
 // perform has an order done in the name of who asks.
 func (a *actions) perform(ctx context.Context, o *order, do action) (api.Document, error) {
 	defer a.group.readings.forget()
-	asked := o.by
-	defer func() { o.by = asked }() // the log has the address beside it
-	o.by = fmt.Sprintf("%s (web, %s)", o.by, o.from)
-	return do(admin.As(ctx, admin.Who{By: o.by, Reason: o.reason}), o)
+	return do(admin.As(ctx, admin.Who{By: o.who(), Reason: o.reason}), o)
 }
+
+// who is the name on record. The log has the address apart.
+func (o *order) who() string { return fmt.Sprintf("%s (web, %s)", o.by, o.from) }
 
 // log logs actions that were done, and those refused. Of those who may not act there is a line now
 // and then, and nothing that they have sent.
@@ -134,7 +134,7 @@ func (f *refusals) count(now time.Time) (n int) {
 }
 
 func (a *actions) trigger(ctx context.Context, o *order) (api.Document, error) {
-	result, err := a.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.by, Reason: o.reason})
+	result, err := a.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.who(), Reason: o.reason})
 	return api.New("TriggerResult", result, api.RunsOf(o.Of, nil)), err
 }
 
@@ -146,7 +146,7 @@ const stopTime = 5 * time.Second
 func (a *actions) stopRun(ctx context.Context, o *order) (api.Document, error) {
 	short, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	runs, err := a.client.StopRun(short, o.Of, admin.StopOptions{By: o.by, Reason: o.reason})
+	runs, err := a.client.StopRun(short, o.Of, admin.StopOptions{By: o.who(), Reason: o.reason})
 	if len(runs) > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, admin.ErrUnavailable) {
 		err = nil
 	}
@@ -154,7 +154,7 @@ func (a *actions) stopRun(ctx context.Context, o *order) (api.Document, error) {
 }
 
 func (a *actions) pause(ctx context.Context, o *order) (api.Document, error) {
-	opts := admin.PauseOptions{By: o.by, Reason: o.reason}
+	opts := admin.PauseOptions{By: o.who(), Reason: o.reason}
 	if text := o.form.Get("for"); text != "" {
 		length, err := job.ParseDuration(text)
 		if err != nil || length <= 0 {
@@ -189,7 +189,7 @@ func (a *actions) cancel(ctx context.Context, o *order) (api.Document, error) {
 }
 
 func (a *actions) drain(ctx context.Context, o *order) (api.Document, error) {
-	result, err := a.client.Drain(ctx, o.Of, admin.OrderOptions{By: o.by, Reason: o.reason})
+	result, err := a.client.Drain(ctx, o.Of, admin.OrderOptions{By: o.who(), Reason: o.reason})
 	return api.New("InstanceOrderResult", result), err
 }
 

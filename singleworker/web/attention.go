@@ -37,11 +37,7 @@ type summary struct {
 func (s *snapshot) summary(l look) *summary {
 	running := 0
 	for _, job := range s.jobs {
-		for _, slot := range words.Slots(job) {
-			if slot.LastRun != nil && slot.LastRun.State == history.StateRunning {
-				running++
-			}
-		}
+		running += len(words.InProgress(job))
 	}
 	problems := len(attention(s, l.now))
 	return &summary{

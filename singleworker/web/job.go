@@ -17,7 +17,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
-	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
@@ -205,7 +204,7 @@ func verbsOf(status admin.JobStatus) (verbs []string) {
 	if err == nil && !schedule.Always() && status.State != admin.StateInvalid {
 		verbs = append(verbs, "trigger")
 	}
-	if slices.ContainsFunc(words.Slots(status), func(s admin.JobStatus) bool { return s.LastRun != nil && s.LastRun.State == history.StateRunning }) {
+	if len(words.InProgress(status)) > 0 {
 		verbs = append(verbs, "stop-run")
 	}
 	switch {

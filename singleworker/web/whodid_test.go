@@ -32,7 +32,7 @@ func TestWhoDid(t *testing.T) {
 	})
 }
 
-// The doctor's findings are on a page, with a remedy for each, and below them what is in order.
+// The doctor's findings are on a page, with a remedy for each, and all that is in order below them.
 func TestDoctorPage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

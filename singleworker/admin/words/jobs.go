@@ -46,6 +46,16 @@ func Slots(job admin.JobStatus) []admin.JobStatus {
 	return job.Slots
 }
 
+// InProgress lists the runs in progress of a job, or of its shards.
+func InProgress(job admin.JobStatus) (runs []history.Run) {
+	for _, slot := range Slots(job) {
+		if run := slot.LastRun; run != nil && run.State == history.StateRunning {
+			runs = append(runs, *run)
+		}
+	}
+	return runs
+}
+
 // Owner names the owner of a job, or says none.
 func Owner(job admin.JobStatus) string {
 	switch {

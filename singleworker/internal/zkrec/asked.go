@@ -42,7 +42,7 @@ func (v asked) keep() (a Asked) {
 	return a
 }
 
-// Value is what is kept.
+// Value returns the texts.
 func (a Asked) Value() history.Asked { return a.value().Asked }
 
 func (a Asked) value() (v asked) {

@@ -111,7 +111,7 @@ func FuzzParseSwitch(f *testing.F) {
 	})
 }
 
-// Records that are only ever written whole: what is read of them is written and read again.
+// Records that are only ever written whole are read back as they were read.
 func FuzzParseWhole(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "null", `{"schema":9}`, `{"schema":1,"sid":"s","last":-1}`, `{"started_at":"0000-01-01T00:00:00Z"}`, `{"session":"1s","unread":"x"}`,

@@ -93,8 +93,8 @@ func membersOf(object []byte) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// unknownOf writes members as json.Marshal writes those of a record in a record: it escapes <, > and
-// &, so that all are read back as they are kept.
+// unknownOf writes members as json.Marshal writes a record in a record, with <, > and & escaped, so
+// that all are read back as they are kept.
 func unknownOf(members map[string]json.RawMessage) Unknown {
 	var out, compact bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(members)) {

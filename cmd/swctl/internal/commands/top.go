@@ -47,15 +47,13 @@ func top(ctx context.Context, c *call) error {
 		if err == nil && len(jobs)+len(instances) == 0 {
 			err = c.empty(ctx, client)
 		}
-		return err
-	}
-	draw := func() {
-		now := c.now()
+		now := c.now() // the order of the runs in progress stays until the next look
 		slices.SortStableFunc(jobs, func(a, b admin.JobStatus) int {
 			return cmp.Or(orders["state"](troubled(a), troubled(b)), cmp.Compare(render.Running(b, now), render.Running(a, now)), orders["next"](a, b))
 		})
-		c.page().Top(instances, jobs)
+		return err
 	}
+	draw := func() { c.page().Top(instances, jobs) }
 	if columns, _, _ := c.Screen(); columns > 0 {
 		return c.watching(ctx, look, func() error { draw(); return nil })
 	}
@@ -89,6 +87,7 @@ func (c *call) watching(ctx context.Context, look func(context.Context, group.Cl
 		c.Timeout = 0
 	}
 	columns, _, _ := c.Screen()
+	inPlace := columns > 0 && !c.JSON
 	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		ctx, stop := context.WithCancelCause(ctx)
 		changed, ended := make(chan struct{}, 1), make(chan struct{})
@@ -99,7 +98,7 @@ func (c *call) watching(ctx context.Context, look func(context.Context, group.Cl
 		defer func() { stop(nil); <-ended }()
 		var again time.Time
 		for drawn := false; ; drawn = true {
-			onlyTimes := columns > 0 && !c.JSON && (len(changed) == 0 || time.Now().Before(again))
+			onlyTimes := inPlace && (len(changed) == 0 || time.Now().Before(again))
 			if !drawn || !onlyTimes {
 				select {
 				case <-changed:
@@ -116,7 +115,7 @@ func (c *call) watching(ctx context.Context, look func(context.Context, group.Cl
 				return err
 			}
 			wait := redrawEvery
-			if columns == 0 || c.JSON {
+			if !inPlace {
 				wait = max(wait, time.Until(again))
 			}
 			select {

@@ -8,6 +8,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -68,7 +69,7 @@ func (p Page) Cleared(serverType string, done admin.Cleared, dryRun bool) {
 
 // stillRuns says what happens to the runs of a job that are in progress.
 func (p Page) stillRuns(job admin.JobStatus, shards, run string) {
-	switch n := running(job); {
+	switch n := len(words.InProgress(job)); {
 	case n == 0:
 	case len(job.Slots) > 0:
 		p.linef("  %s: %d", shards, n)

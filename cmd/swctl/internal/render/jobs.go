@@ -9,7 +9,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
-	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // Jobs is a table with a row for each job; it has a column of reasons only if a job has one.
@@ -106,15 +105,4 @@ func (p Page) last(job admin.JobStatus) string {
 		return result + p.ago(tick)
 	}
 	return text
-}
-
-// running counts the shards of a job whose run is in progress.
-func running(job admin.JobStatus) int {
-	n := 0
-	for _, slot := range words.Slots(job) {
-		if slot.LastRun != nil && slot.LastRun.State == history.StateRunning {
-			n++
-		}
-	}
-	return n
 }

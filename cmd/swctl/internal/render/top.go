@@ -10,7 +10,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
-	"github.com/swjobs/singleworker/singleworker/history"
 )
 
 // topJobs is how many jobs a screen has, if no more of them need attention or run.
@@ -21,10 +20,8 @@ func (p Page) Top(instances []admin.Instance, jobs []admin.JobStatus) {
 	p.linef("%s", stands(jobs))
 	inProgress, shown := make(map[string]int), 0
 	for _, job := range jobs {
-		for _, slot := range words.Slots(job) {
-			if run := slot.LastRun; run != nil && run.State == history.StateRunning {
-				inProgress[run.InstanceID]++
-			}
+		for _, run := range words.InProgress(job) {
+			inProgress[run.InstanceID]++
 		}
 		if shown < topJobs || Running(job, p.Now) > 0 || len(job.Conditions) > 0 && job.Conditions[0].Severity > reason.Fine {
 			shown++
@@ -70,10 +67,8 @@ func stands(jobs []admin.JobStatus) string {
 // Running is for how long the longest run of a job, or of its shards, has been in progress; 0 if
 // none is.
 func Running(job admin.JobStatus, now time.Time) (longest time.Duration) {
-	for _, slot := range words.Slots(job) {
-		if run := slot.LastRun; run != nil && run.State == history.StateRunning {
-			longest = max(longest, now.Sub(run.Started), 1)
-		}
+	for _, run := range words.InProgress(job) {
+		longest = max(longest, now.Sub(run.Started), 1)
 	}
 	return longest
 }
