@@ -32,16 +32,17 @@
 //
 // # Handlers
 //
-// An instance publishes its handlers before it appears: a sorted list in _handlers/{hash}, named
-// by the beginning of its SHA-256. Lines that begin with a tab name the jobs that it declares. Its
-// record names the hash, in a transaction that checks that the list is there. Instances of one
-// release share one list, so a join costs the others one list and one record. A list that no live
-// record names, and that is more than a day old by ZooKeeper's clock, is removed by an instance
-// that joins, in a transaction that checks that no other one has joined since the records were
-// read. A handler that is registered later changes the list: the new one is published, then named.
-// A list that was there already is written again, so that an instance that is about to remove it
-// finds another version. If the session is lost meanwhile, the next join publishes the list that
-// is valid then, and the sync after it compares the record with it.
+// An instance publishes its handlers before it appears: a sorted list in _handlers/{hash}, named by
+// the beginning of its SHA-256, and compressed with gzip if it is longer than 256 KiB: some 26,000
+// names. Lines that begin with a tab name the jobs that it declares. Its record names the hash, in
+// a transaction that checks that the list is there. Instances of one release share one list, so a
+// join costs the others one list and one record. A list that no live record names, and that is more
+// than a day old by ZooKeeper's clock, is removed by an instance that joins, in a transaction that
+// checks that no other one has joined since the records were read. A handler that is registered
+// later changes the list: the new one is published, then named. A list that was there already is
+// written again, so that an instance that is about to remove it finds another version. If the
+// session is lost meanwhile, the next join publishes the list that is valid then, and the sync
+// after it compares the record with it.
 //
 // # Closed instances
 //

@@ -1,6 +1,9 @@
 package zkrec_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	random "crypto/rand"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,18 +34,83 @@ func TestHandlersAreNamedByTheirContent(t *testing.T) {
 	}
 }
 
+// Tens of thousands of handlers are published, compressed when the list is long, under the hash of
+// the list as it is.
+func TestManyHandlersArePublished(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{zkrec.MaxHandlersBytes / 8, zkrec.MaxHandlersBytes/8 + 1, 100_000} {
+		var names []string
+		for i := range n { // with the newlines, one byte less
+			names = append(names, fmt.Sprintf("h%06d", i))
+		}
+		hash, data, ok := zkrec.EncodeHandlers(names, nil)
+		if !ok || len(data) > zkrec.MaxHandlersBytes {
+			t.Errorf("%d handlers: %d bytes, published: %v", n, len(data), ok)
+		}
+		if plain := data[0] == 'h'; plain != (8*n <= zkrec.MaxHandlersBytes) {
+			t.Errorf("%d handlers begin with %q", n, data[:2])
+		}
+		if read, err := zkrec.ParseHandlers(hash, data); err != nil || !slices.Equal(read, names) {
+			t.Errorf("%d handlers are read as %d, %v", n, len(read), err)
+		}
+		text := []byte(strings.Join(names, "\n"))
+		if len(text) > zkrec.MaxHandlersBytes {
+			text = zip(t, gzip.BestSpeed, text)
+		}
+		if read, err := zkrec.ParseHandlers(hash, text); err != nil || len(read) != n {
+			t.Errorf("%d handlers that another program has compressed are read as %d, %v", n, len(read), err)
+		}
+	}
+}
+
+func zip(t *testing.T, level int, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func TestTooManyHandlersAreNotPublished(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for i := range zkrec.MaxHandlersBytes / 8 { // with the newlines, one byte less
-		names = append(names, fmt.Sprintf("h%06d", i))
+	for range zkrec.MaxHandlersBytes / 8 {
+		names = append(names, random.Text()+random.Text())
 	}
-	if _, data, ok := zkrec.EncodeHandlers(names, nil); !ok || len(data) != zkrec.MaxHandlersBytes-1 {
-		t.Errorf("%d bytes: %v", len(data), ok)
+	for what, names := range map[string][]string{
+		"too long when it is compressed": names,
+		"too long to be compressed":      {strings.Repeat("x", 33*zkrec.MaxHandlersBytes)},
+	} {
+		if _, data, ok := zkrec.EncodeHandlers(names, nil); ok {
+			t.Errorf("a list that is %s is to be published in %d bytes", what, len(data))
+		}
 	}
-	names[0] += "xx"
-	if _, _, ok := zkrec.EncodeHandlers(names, nil); ok {
-		t.Error("a list that is too long is to be published")
+}
+
+// A compressed node is read up to a bound, because some kilobytes of it may stand for gigabytes.
+func TestHandlersThatUnpackToMore(t *testing.T) {
+	t.Parallel()
+	names := []string{"daily", "stats"}
+	hash, _, _ := zkrec.EncodeHandlers(names, nil)
+	good := zip(t, gzip.BestCompression, []byte("daily\nstats"))
+	if read, err := zkrec.ParseHandlers(hash, good); err != nil || !slices.Equal(read, names) {
+		t.Errorf("read as %q, %v", read, err)
+	}
+	bomb := zip(t, gzip.BestCompression, make([]byte, 64*zkrec.MaxHandlersBytes))
+	for what, data := range map[string][]byte{
+		"a bomb": bomb, "cut": good[:len(good)-3], "only the beginning": good[:2], "spoilt": append(slices.Clone(good[:12]), "spoilt"...),
+	} {
+		if read, err := zkrec.ParseHandlers(hash, data); err == nil {
+			t.Errorf("%s is read as %d handlers", what, len(read))
+		}
 	}
 }
 
@@ -60,10 +128,14 @@ func TestDeclaredJobsAreListedWithTheHandlers(t *testing.T) {
 	if jobs, known := zkrec.ParseDeclared(hash, data); !known || !maps.Equal(jobs, map[string]string{"audit": "0f1e", "report": ""}) {
 		t.Errorf("declared %q, known: %v", jobs, known)
 	}
-	long := strings.Repeat("x", zkrec.MaxHandlersBytes/2)
-	if hash, data, _ := zkrec.EncodeHandlers([]string{"daily"}, map[string]string{long: "0f1e"}); len(data) > zkrec.MaxHandlersBytes {
+	printed, bare := make(map[string]string), make(map[string]string)
+	for range zkrec.MaxHandlersBytes / 18 { // names with fingerprints take twice the room
+		name := random.Text()[:16]
+		printed[name], bare[name] = random.Text(), ""
+	}
+	if hash, data, _ := zkrec.EncodeHandlers([]string{"daily"}, printed); len(data) > zkrec.MaxHandlersBytes {
 		t.Errorf("%d bytes", len(data))
-	} else if jobs, known := zkrec.ParseDeclared(hash, data); !known || !maps.Equal(jobs, map[string]string{long: ""}) {
+	} else if jobs, known := zkrec.ParseDeclared(hash, data); !known || !maps.Equal(jobs, bare) {
 		t.Errorf("no room for fingerprints: %d jobs, known: %v", len(jobs), known)
 	}
 	for what, test := range map[string]struct {
@@ -72,7 +144,7 @@ func TestDeclaredJobsAreListedWithTheHandlers(t *testing.T) {
 	}{
 		"none":         {map[string]string{}, true},
 		"not told":     {nil, false},
-		"no room left": {map[string]string{strings.Repeat("x", zkrec.MaxHandlersBytes): ""}, false},
+		"no room left": {map[string]string{strings.Repeat("x", 33*zkrec.MaxHandlersBytes): ""}, false},
 	} {
 		hash, data, ok := zkrec.EncodeHandlers([]string{"daily"}, test.jobs)
 		names, err := zkrec.ParseHandlers(hash, data)
