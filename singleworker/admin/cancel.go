@@ -19,14 +19,31 @@ import (
 // another job submitted under the same name. Errors: *invalid.FieldError for the name, ErrNotFound,
 // ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
+	return c.cancel(ctx, name, nil)
+}
+
+// CancelSeen is Cancel for a job that is as somebody has read it: one that was changed since, or
+// another one of its name, stays, with ErrConflict. A program that asks before it cancels, or that
+// finds out from a list which jobs are to go, decides so about what it has seen.
+func (c *Client) CancelSeen(ctx context.Context, name string, seen Seen) (JobStatus, error) {
+	return c.cancel(ctx, name, &seen)
+}
+
+func (c *Client) cancel(ctx context.Context, name string, seen *Seen) (JobStatus, error) {
 	if err := checkName(name); err != nil {
 		return JobStatus{}, err
 	}
 	status, err := c.Get(ctx, name)
+	if err == nil && seen != nil && *seen != (Seen{ID: status.ID, Version: status.Version}) {
+		err = fmt.Errorf("%s: %w", name, ErrConflict)
+	}
 	if err != nil {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
 	d := c.deletion(name, 0, c.deed(ctx, zkrec.DeedCancel, Who{}, name))
+	if seen != nil {
+		d.Czxid, d.Version = seen.ID, &seen.Version
+	}
 	if err := c.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
@@ -40,7 +57,7 @@ func (c *Client) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Dele
 
 // deleted is the error of a deletion as this package returns it.
 func deleted(err error) error {
-	if errors.Is(err, deletion.ErrConflict) {
+	if errors.Is(err, deletion.ErrConflict) || errors.Is(err, deletion.ErrChanged) {
 		return ErrConflict
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,4 +236,68 @@ func TestCancelWhileItsOwnerBeats(t *testing.T) {
 		}
 		w.wantGone("canceled", large)
 	})
+}
+
+// Whoever cancels a job that he has seen cancels that one as it was: not one that was edited since,
+// nor another of its name, also if that comes between the reading and the deletion. Runs are no
+// change.
+func TestCancelSeen(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		meanwhile  func(w *world, token int64)
+		want, late error // before it is read again, and after that
+		stays      bool
+	}{
+		"nothing": {func(*world, int64) {}, nil, nil, false},
+		"a run":   {func(w *world, token int64) { w.claim(zkrec.Run{Tick: 1, RunID: "r", Token: token, Attempt: 1}) }, nil, nil, false},
+		"an edit": {func(w *world, _ int64) {
+			_, err := w.hand.Edit(w.Context(), "job", func(j *job.Job) error { j.Schedule = "@daily"; return nil }, EditOptions{})
+			w.must(err)
+		}, ErrConflict, ErrConflict, true},
+		"the next":  {func(w *world, _ int64) { w.replaceBySame() }, ErrConflict, nil, true}, // the one that was seen is gone
+		"a cancel":  {func(w *world, _ int64) { _, err := w.hand.Cancel(w.Context(), "job"); w.must(err) }, ErrNotFound, nil, false},
+		"its pause": {func(w *world, _ int64) { _, err := w.hand.Pause(w.Context(), "job", PauseOptions{}); w.must(err) }, nil, nil, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []bool{false, true} {
+				inWorld(t, func(w *world) {
+					token := w.owned(job.Job{Name: "job", Schedule: "@hourly", Handler: "work"})
+					is, err := w.c.Get(w.Context(), "job")
+					w.must(err)
+					if late { // the reading for the deletion was made when it comes
+						deletes, once := w.c.tree.Job("job"), false
+						w.multis(func(_ int, r *zkdev.Request) zkdev.Action {
+							is := func(op zkdev.Request) bool { return op.Op == zkdev.OpDelete && op.Path == deletes }
+							if once || !slices.ContainsFunc(r.Ops, is) {
+								return zkdev.Pass()
+							}
+							once = true
+							return zkdev.Delay(2 * time.Second)
+						})
+						time.AfterFunc(time.Second, func() { test.meanwhile(w, token) })
+					} else {
+						test.meanwhile(w, token)
+					}
+					_, err = w.c.CancelSeen(w.Context(), "job", Seen{ID: is.ID, Version: is.Version})
+					if want := map[bool]error{false: test.want, true: test.late}[late]; !errors.Is(err, want) {
+						w.Errorf("late: %v: %v, want %v", late, err, want)
+					}
+					_, err = w.c.Get(w.Context(), "job")
+					if errors.Is(err, ErrNotFound) == test.stays {
+						w.Errorf("late: %v: then the job is read with %v", late, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// replaceBySame cancels the job, and submits it as it was.
+func (w *world) replaceBySame() {
+	w.Helper()
+	_, err := w.hand.Cancel(w.Context(), "job")
+	w.must(err)
+	_, err = w.hand.Submit(w.Context(), job.Job{Name: "job", Schedule: "@hourly", Handler: "work"}, SubmitOptions{})
+	w.must(err)
 }

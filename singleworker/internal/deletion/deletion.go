@@ -15,6 +15,9 @@ import (
 // ErrConflict is returned when the job's nodes change faster than they are deleted.
 var ErrConflict = errors.New("job changes at the same time")
 
+// ErrChanged is returned when the job's spec has another version than it was seen with.
+var ErrChanged = errors.New("job was changed since it was read")
+
 // errAnother is why nothing is deleted: the job is gone, and another one has its name.
 var errAnother = errors.New("another job has the name")
 
@@ -25,6 +28,9 @@ type Deletion struct {
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
+	// Version is that of the job's node as it was seen: in another one the job is left alone, with
+	// ErrChanged, unless its deletion has begun. Nil deletes it as it is.
+	Version *int32
 	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion.
 	// Nil deletes it as it is.
 	Same []zkconn.Op
@@ -79,6 +85,9 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	}
 	d.Czxid = stat.Czxid
 	spec, _ := zkrec.ParseSpec(d.Job, data) // an unreadable spec is replaced by one that only says canceled
+	if d.Version != nil && *d.Version != stat.Version && !spec.Canceled {
+		return false, ErrChanged // the transaction checks the version, too
+	}
 	var kept remains
 	if d.Deed.Kind == zkrec.DeedCancel && !spec.Canceled {
 		if kept, err = d.keep(ctx, data, stat, spec); err != nil {

@@ -25,6 +25,10 @@ type request func(ctx context.Context, c *admin.Client) error
 // requests are the methods of admin.Client, but for Close and Clock, which ask nobody.
 var requests = map[string]request{
 	"Cancel": func(ctx context.Context, c *admin.Client) error { _, err := c.Cancel(ctx, "job"); return err },
+	"CancelSeen": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.CancelSeen(ctx, "job", admin.Seen{})
+		return err
+	},
 	"Clear": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.Clear(ctx, admin.ClearOptions{Jobs: 1, DespiteInstances: true})
 		return err
