@@ -62,9 +62,9 @@
 // client that does not keep up is cut.
 //
 // All viewers share readings: however many they are, each thing is read at most once in
-// Options.Period, and less often if that takes long. All times that are asked for of a job, or of a
-// page of the timeline, are answered from one reading. One watch serves all streams. Nothing is
-// read while nobody looks.
+// Options.Period, and less often if that takes long, or the group is large and at rest. All times
+// that are asked for of a job, or of a page of the timeline, are answered from one reading. One
+// watch serves all streams. Nothing is read while nobody looks.
 //
 // One address, or 64 bits of IPv6, has at most 16 requests answered at once, and of things beside
 // the group as a whole 40 readings, and four more each second: beyond that, requests wait for up to

@@ -34,6 +34,7 @@ type feeds struct {
 	client   Reader
 	visitors *visitors
 	logger   *slog.Logger
+	changed  func() // is called before each event is sent
 
 	mu     sync.Mutex
 	feed   *feed // nil while nobody looks
@@ -162,6 +163,7 @@ func (f *feeds) publish(now *feed, ev admin.Event) {
 		return // it has no such event
 	}
 	frame := fmt.Appendf(nil, "id: %d\ndata: %s\n", ev.Cursor, text) // the text ends with a newline
+	f.changed()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	began := now.began

@@ -228,6 +228,61 @@ func TestTheWatchEndsAndResumes(t *testing.T) {
 	})
 }
 
+// readers counts the readings of all jobs.
+type readers struct {
+	*watched
+
+	lists int
+}
+
+func (c *readers) List(ctx context.Context) ([]admin.JobStatus, error) {
+	c.mu.Lock()
+	c.lists++
+	c.mu.Unlock()
+	return c.watched.List(ctx)
+}
+
+// A large group at rest is read every ten seconds, however many look at it, and at once when
+// something has happened.
+func TestLargeGroupAtRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := &readers{watched: newWatched(t)}
+		for i := range 10_000 {
+			f.jobs = append(f.jobs, admin.JobStatus{Name: fmt.Sprintf("zz-%05d", i), State: admin.StateUnowned})
+		}
+		s := serve(t, f, Options{})
+		a := follow(t, s.handler, "")
+		go f.send(100)
+		a.wants(t, "100 change")
+		look := func(d time.Duration) (lists int) {
+			before := f.lists
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				s.get("/api/v1/jobs?limit=1")
+			}
+			return f.lists - before
+		}
+		if n := look(30*time.Second - 50*time.Millisecond); n != 3 {
+			t.Errorf("%d readings in 30 s of rest, want 3", n)
+		}
+		look(3 * time.Second)
+		go f.send(200)
+		a.wants(t, "200 change")
+		if n := look(150 * time.Millisecond); n != 1 {
+			t.Errorf("%d readings right after a change, want 1", n)
+		}
+		go f.send(300)
+		a.wants(t, "300 change")
+		if n := look(defaultPeriod / 2); n != 0 {
+			t.Errorf("%d readings within a period, want none", n)
+		}
+		if n := look(defaultPeriod / 2); n != 1 {
+			t.Errorf("%d readings after a period, want 1", n)
+		}
+	})
+}
+
 // A viewer that does not keep up delays nobody, is cut, and comes back for the rest.
 func TestSlowViewers(t *testing.T) {
 	t.Parallel()

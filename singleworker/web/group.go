@@ -22,9 +22,15 @@ type group struct {
 	log      *runLog // nil without Options.History
 }
 
-// snapshot is the group as of at most a period ago.
+const groupKey = "group"
+
+// changed has the next snapshot be of now, or of a period ago at most.
+func (g *group) changed() { g.readings.changed(groupKey) }
+
+// snapshot is the group as of at most a period ago. A large group is read less often while nobody
+// tells that it has changed.
 func (g *group) snapshot(ctx context.Context) (*snapshot, error) {
-	return shared(ctx, g.readings, "group", func(ctx context.Context) (*snapshot, error) {
+	return shared(ctx, g.readings, groupKey, func(ctx context.Context) (*snapshot, error) {
 		begun := time.Now()
 		s := new(snapshot)
 		var err error

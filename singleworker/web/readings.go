@@ -28,6 +28,8 @@ type flight struct {
 	done  chan struct{}
 
 	expires time.Time          // zero while it is under way
+	soonest time.Time          // when it may expire because the thing has changed
+	changed bool               // the thing has, since the reading began
 	waiting int                // viewers
 	cancel  context.CancelFunc // ends it, and is nil if it is for all
 	bytes   int                // of its outcome
@@ -39,8 +41,12 @@ const (
 	readTimeout = 20 * time.Second
 	// restFactor: after a reading, the servers have rest for that many times as long as it took.
 	restFactor = 10
-	// maxRest is how long an error is kept at most: a reading that failed slowly is soon tried again.
+	// maxRest is how long an error is kept at most, and an old reading of a large group: one that
+	// failed slowly is soon tried again, and no viewer waits longer for news.
 	maxRest = 10 * time.Second
+	// jobRest is for how long a reading of the group is shown for each of its jobs if nothing is told
+	// to have changed, up to maxRest: the servers read a thousand jobs in a second at most.
+	jobRest = time.Millisecond
 	// maxReadings are viewers' own readings that are under way.
 	maxReadings = 8
 	// maxKept is how many bytes of viewers' own readings are kept, about.
@@ -171,7 +177,12 @@ func (r *readings) keep(key string, f *flight, took time.Duration) {
 	if f.err != nil {
 		rest = min(rest, maxRest)
 	}
-	f.expires = time.Now().Add(max(r.period, rest))
+	rest = max(r.period, rest)
+	f.soonest = time.Now().Add(rest)
+	if s, ok := f.value.(*snapshot); ok && f.err == nil && !f.changed {
+		rest = max(rest, min(maxRest, jobRest*time.Duration(len(s.jobs))))
+	}
+	f.expires = time.Now().Add(rest)
 	if r.flights[key] != f || f.cancel == nil {
 		return
 	}
@@ -185,6 +196,20 @@ func (r *readings) keep(key string, f *flight, took time.Duration) {
 			}
 		}
 		r.drop(oldest, r.flights[oldest])
+	}
+}
+
+// changed has a thing be read again, as soon as the period allows.
+func (r *readings) changed(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.flights[key]
+	if f == nil {
+		return
+	}
+	f.changed = true
+	if !f.expires.IsZero() {
+		f.expires = f.soonest
 	}
 }
 
