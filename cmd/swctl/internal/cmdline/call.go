@@ -35,6 +35,29 @@ func (c *Call) Notef(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(c.named(format), args...))
 }
 
+// Remark writes a remark to stderr at once, unless that is to be one document.
+func (c *Call) Remark(text string) {
+	if !c.JSON {
+		c.Sayf("%s", text)
+	}
+}
+
+// NoArgs refuses arguments, and says what to try.
+func (c *Call) NoArgs(try string, args ...any) error {
+	if len(c.Args) > 0 {
+		return Usage("%s takes no arguments", c.Command).Try(try, args...)
+	}
+	return nil
+}
+
+// Lasts is for a command that ends when it is interrupted: no --timeout bounds it unless it was
+// given.
+func (c *Call) Lasts() {
+	if !c.Patient {
+		c.Timeout = 0
+	}
+}
+
 // PutJSON renders a document in the format that -o asks for: JSON, YAML, or the names in it.
 func (c *Call) PutJSON(document any) error {
 	switch c.Format {

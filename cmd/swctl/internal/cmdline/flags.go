@@ -2,6 +2,7 @@ package cmdline
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,14 @@ type Settings struct {
 	AuthFile               string
 	TLSCA, TLSCert, TLSKey string
 	Sources                []Setting // of all these
+}
+
+// Within bounds a context by --timeout.
+func (s Settings) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.Timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.Timeout)
 }
 
 // Setting is the value of a flag that every command has.

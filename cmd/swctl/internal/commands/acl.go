@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ func roleFlags() []cmdline.Flag {
 	}
 }
 
-func (a *app) initACLCommand() *cmdline.Command {
+func initACLCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "acl init",
 		Short: "have ZooKeeper enforce who may read, ask and change",
@@ -45,7 +46,7 @@ world:anyone for viewers. Lines that begin with # are left out.`,
 swctl acl init --admins admins --operators operators --instances billing.auth --auth-file alice.auth
 swctl acl check --auth-file alice.auth`,
 		Flags: append(roleFlags(), whoFlags(inLog)...),
-		Run:   a.run(initACL),
+		Run:   e.run(initACL),
 	}
 }
 
@@ -53,7 +54,7 @@ swctl acl check --auth-file alice.auth`,
 const aclCommands = "swctl acl init, swctl acl show or swctl acl check"
 
 func initACL(ctx context.Context, c *call) error {
-	if err := c.noArgs(aclCommands); err != nil {
+	if err := c.NoArgs(aclCommands); err != nil {
 		return err
 	}
 	roles := admin.Roles{}
@@ -71,17 +72,13 @@ func initACL(ctx context.Context, c *call) error {
 		if err != nil && done.Nodes == 0 {
 			return err
 		}
-		putErr := c.put(api.New("RolesSet", done), func(render.Page) {
+		return cmp.Or(err, c.put(api.New("RolesSet", done), func(render.Page) {
 			fmt.Fprintf(&c.Out, "%d nodes, %d access lists changed\n", done.Nodes, done.Changed)
-		})
-		if err == nil {
-			err = putErr
-		}
-		return err
+		}))
 	})
 }
 
-func (a *app) showACLCommand() *cmdline.Command {
+func showACLCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "acl", Aliases: []string{"acl show"},
 		Short: "show who has which role, and what each may do",
@@ -91,8 +88,8 @@ list. So an operator pauses (register), asks (requests) and drains (_disabled), 
 changes a job's own node.`,
 		Examples: `swctl acl show
 swctl acl show -o json | jq -r '.roles.operators[]'`,
-		Run: a.run(func(ctx context.Context, c *call) error {
-			if err := c.noArgs(aclCommands); err != nil {
+		Run: e.run(func(ctx context.Context, c *call) error {
+			if err := c.NoArgs(aclCommands); err != nil {
 				return err
 			}
 			return c.connected(ctx, func(ctx context.Context, client group.Client) error {
@@ -112,7 +109,7 @@ swctl acl show -o json | jq -r '.roles.operators[]'`,
 	}
 }
 
-func (a *app) checkACLCommand() *cmdline.Command {
+func checkACLCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "acl check",
 		Short: "find nodes whose access list is not as swctl acl init left it",
@@ -121,12 +118,12 @@ does not follow from the roles: a program of an older version created it, or som
 it. swctl acl init gives it the right one.`,
 		Examples: `swctl acl check --auth-file alice.auth
 swctl acl check -o json | jq -r '.other[].path'`,
-		Run: a.run(checkACL),
+		Run: e.run(checkACL),
 	}
 }
 
 func checkACL(ctx context.Context, c *call) error {
-	if err := c.noArgs(aclCommands); err != nil {
+	if err := c.NoArgs(aclCommands); err != nil {
 		return err
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {

@@ -28,7 +28,7 @@ const (
 // appliedAtOnce is how many jobs are submitted at the same time.
 const appliedAtOnce = 16
 
-func (a *app) applyCommand() *cmdline.Command {
+func applyCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "apply", Args: "-f FILE|DIR|-",
 		Short: "have the group's jobs as files say",
@@ -55,7 +55,7 @@ swctl import crontab /etc/crontab --system --tz Europe/Berlin | swctl apply -f -
 			cmdline.Flag{Name: flagAtomic, Usage: "change all jobs, or none"},
 			cmdline.Flag{Name: flagDryRun, Usage: "print the plan, change nothing"},
 		), whoFlags(inLog)...),
-		Run: a.run(apply),
+		Run: e.run(apply),
 	}
 }
 
@@ -70,14 +70,14 @@ func planFlags() []cmdline.Flag {
 	}
 }
 
-func (a *app) diffCommand() *cmdline.Command {
+func diffCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "diff", Args: "-f FILE|DIR|-",
 		Short:    "show how the group's jobs differ from files",
 		Long:     `Prints what swctl apply would do, and changes nothing.`,
 		Examples: `swctl diff -f jobs/ --set billing --prune --exit-code || echo differs`,
 		Flags:    append(planFlags(), cmdline.Flag{Name: flagExitCode, Usage: "exit with 1 if anything differs"}),
-		Run:      a.run(diff),
+		Run:      e.run(diff),
 	}
 }
 
@@ -91,8 +91,8 @@ type application struct {
 	of      int // jobs of the set
 }
 
-// application reads the command line and the files.
-func (c *call) application() (*application, error) {
+// applicationOf reads the command line and the files.
+func applicationOf(c *call) (*application, error) {
 	p := &application{call: c, opts: files.Options{
 		Set: c.Flags.String(flagSet), Prune: c.Flags.Bool(flagPrune), Force: c.Flags.Bool(flagForce), IfVersion: c.Flags.Bool(flagIfVersion),
 	}}
@@ -100,7 +100,7 @@ func (c *call) application() (*application, error) {
 		return nil, cmdline.Usage("%s: --%s needs --%s", c.Command, flagPrune, flagSet).Try("--%s NAME of the files, the same each time", flagSet)
 	}
 	var err error
-	if p.entries, err = c.readFiles(); err != nil {
+	if p.entries, err = readFiles(c.Call); err != nil {
 		return nil, err
 	}
 	for _, e := range p.entries {
@@ -148,7 +148,7 @@ func (p *application) differs() bool {
 }
 
 func diff(ctx context.Context, c *call) error {
-	p, err := c.application()
+	p, err := applicationOf(c)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func diff(ctx context.Context, c *call) error {
 }
 
 func apply(ctx context.Context, c *call) error {
-	p, err := c.application()
+	p, err := applicationOf(c)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,10 @@ import (
 
 const (
 	flagTxnLog = "txnlog"
-	flagSince  = "since"
 	flagFollow = "follow"
 )
 
-func (a *app) auditCommand() *cmdline.Command {
+func auditCommand(run auditing) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "audit",
 		Short: "prove from ZooKeeper's transaction log what the group did",
@@ -46,25 +45,26 @@ swctl audit --txnlog /var/lib/zookeeper --follow || mail -s 'audit of billing' o
 			{Name: flagUntil, Usage: "`TIME` until when"},
 			{Name: flagFollow, Usage: "go on as the log grows, until a promise is broken"},
 		},
-		Run: a.run(audit),
+		Run: alone(func(ctx context.Context, r *reply) error { return audit(ctx, r, run) }),
 	}
 }
 
-func audit(ctx context.Context, c *call) error {
-	opts, err := c.auditOptions()
+// auditing is txnaudit.Run.
+type auditing func(context.Context, txnaudit.Options) (txnaudit.Report, error)
+
+func audit(ctx context.Context, r *reply, run auditing) error {
+	opts, err := auditOptions(r.Call)
 	if err != nil {
 		return err
 	}
-	if c.Timeout > 0 && c.Flags.IsSet(cmdline.FlagTimeout) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-	}
-	report, err := c.audit(ctx, opts)
+	r.Lasts()
+	ctx, cancel := r.Within(ctx)
+	defer cancel()
+	report, err := run(ctx, opts)
 	if err != nil {
 		return auditError(err)
 	}
-	err = c.put(api.New("AuditReport", report), func(p render.Page) { p.Audit(report) })
+	err = r.put(api.New("AuditReport", report), func(p render.Page) { p.Audit(report) })
 	if !report.OK {
 		err = errors.Join(err, brokenError{report})
 	}
@@ -86,8 +86,8 @@ func (e brokenError) Error() string {
 // ExitCode is the one for a negative result.
 func (brokenError) ExitCode() int { return int(cmdline.ExitNo) }
 
-func (c *call) auditOptions() (opts txnaudit.Options, err error) {
-	if err := c.noArgs("swctl audit --%s DIR", flagTxnLog); err != nil {
+func auditOptions(c *cmdline.Call) (opts txnaudit.Options, err error) {
+	if err := c.NoArgs("swctl audit --%s DIR", flagTxnLog); err != nil {
 		return opts, err
 	}
 	if opts.Dirs = c.Flags.StringSlice(flagTxnLog); len(opts.Dirs) == 0 {
@@ -109,8 +109,8 @@ func (c *call) auditOptions() (opts txnaudit.Options, err error) {
 	}
 	opts.Follow = c.Flags.Bool(flagFollow)
 	if c.Interactive {
-		opts.Progress = c.progress()
-		opts.CaughtUp = c.caughtUp()
+		opts.Progress = auditProgress(c)
+		opts.CaughtUp = auditCaughtUp(c)
 	}
 	return opts, nil
 }
@@ -118,8 +118,8 @@ func (c *call) auditOptions() (opts txnaudit.Options, err error) {
 // progressAfter is how often a long audit says how far it is.
 const progressAfter = 3 * time.Second
 
-// progress says on the terminal how far an audit is.
-func (c *call) progress() func(done, total int64) {
+// auditProgress says on the terminal how far an audit is.
+func auditProgress(c *cmdline.Call) func(done, total int64) {
 	last := c.Now()
 	return func(done, total int64) {
 		if now := c.Now(); now.Sub(last) >= progressAfter && total > 0 {
@@ -132,9 +132,9 @@ func (c *call) progress() func(done, total int64) {
 // saysEach is how often an audit that follows the log says how far it is.
 const saysEach = time.Minute
 
-// caughtUp says on the terminal up to when an audit has judged, when it has read all there was and
-// then now and then.
-func (c *call) caughtUp() func(txnaudit.Point, txnaudit.Counts) {
+// auditCaughtUp says on the terminal up to when an audit has judged, when it has read all there was
+// and then now and then.
+func auditCaughtUp(c *cmdline.Call) func(txnaudit.Point, txnaudit.Counts) {
 	var last time.Time
 	return func(at txnaudit.Point, counts txnaudit.Counts) {
 		if now := c.Now(); now.Sub(last) >= saysEach {

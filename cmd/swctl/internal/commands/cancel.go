@@ -15,7 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) cancelCommand() *cmdline.Command {
+func cancelCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "cancel", Args: "NAME... | --all",
 		Short: "delete jobs",
@@ -31,7 +31,7 @@ swctl cancel --all --server-type billing`,
 			yesFlag(),
 			{Name: "ignore-missing", Usage: "ignore jobs that do not exist"},
 		}, whoFlags(inLog)...),
-		Run: a.run(cancel),
+		Run: e.run(cancel),
 	}
 }
 
@@ -44,7 +44,7 @@ type cancellation struct {
 }
 
 func cancel(ctx context.Context, c *call) error {
-	if err := c.wholeJobs(c.Args...); err != nil {
+	if err := wholeJobs(c.Call, c.Args...); err != nil {
 		return err
 	}
 	n := &cancellation{call: c, all: c.Flags.Bool(flagAll), ignoreMissing: c.Flags.Bool("ignore-missing")}
@@ -62,7 +62,7 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 	if c.all {
 		c.victims, err = client.List(ctx)
 	} else {
-		c.victims, err = c.named(ctx, client, "canceled", c.ignoreMissing)
+		c.victims, err = named(ctx, c.Call, client, "canceled", c.ignoreMissing)
 	}
 	if err != nil || len(c.victims) == 0 {
 		return q, err

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -16,11 +17,10 @@ import (
 
 // Flags of clear.
 const (
-	flagConfirm          = "confirm"
 	flagDespiteInstances = "despite-instances"
 )
 
-func (a *app) clearCommand() *cmdline.Command {
+func clearCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "clear",
 		Short: "delete everything of a server type",
@@ -40,7 +40,7 @@ swctl clear --server-type billing --confirm 42`,
 			{Name: flagDespiteInstances, Usage: "delete the jobs although instances are running"},
 			{Name: flagDryRun, Usage: "only say what would be deleted"},
 		}, whoFlags(inLog)...),
-		Run: a.run(clearGroup),
+		Run: e.run(clearGroup),
 	}
 }
 
@@ -51,14 +51,14 @@ func clearGroup(ctx context.Context, c *call) error {
 	opts := admin.ClearOptions{DespiteInstances: c.Flags.Bool(flagDespiteInstances)}
 	switch confirm := c.Flags.String(flagConfirm); {
 	case c.Flags.Bool(flagDryRun):
-		return c.clear(ctx, admin.ClearOptions{DryRun: true})
+		return clearAll(ctx, c, admin.ClearOptions{DryRun: true})
 	case c.Flags.IsSet(flagConfirm):
 		jobs, err := strconv.Atoi(confirm)
 		if err != nil || jobs < 0 {
 			return cmdline.Usage("clear: --%s %q is not a number of jobs", flagConfirm, confirm).Try("swctl clear --dry-run says how many there are")
 		}
 		opts.Jobs = jobs
-		return c.clear(ctx, opts)
+		return clearAll(ctx, c, opts)
 	case !c.Interactive:
 		return cmdline.WithHint(fmt.Errorf("%s: %w: there is no terminal to ask on", c.Command, cmdline.ErrUnconfirmed),
 			"add --confirm N; swctl clear --dry-run says how many jobs there are")
@@ -83,20 +83,20 @@ func clearGroup(ctx context.Context, c *call) error {
 		return err
 	}
 	opts.Jobs = found.Jobs
-	return c.clear(ctx, opts)
+	return clearAll(ctx, c, opts)
 }
 
-// clear does it and reports it, also when it fails halfway.
-func (c *call) clear(ctx context.Context, opts admin.ClearOptions) error {
+// clearAll does it and reports it, also when it fails halfway.
+func clearAll(ctx context.Context, c *call, opts admin.ClearOptions) error {
 	last := c.Now()
 	opts.OnJob = func(deleted, of int) {
 		if now := c.Now(); now.Sub(last) >= readingAfter {
 			last = now
-			c.say(fmt.Sprintf("clear: %d of %d jobs are deleted", deleted, of))
+			c.Remark(fmt.Sprintf("clear: %d of %d jobs are deleted", deleted, of))
 		}
 	}
 	quiet := func(int) {} // keeps the call going while the server answers
-	return group.Read(ctx, c.Settings, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+	return group.Read(ctx, c.Settings, c.dial, c.Remark, quiet, func(ctx context.Context, client group.Client) error {
 		done, err := client.Clear(ctx, opts)
 		if err != nil && done.Jobs == 0 {
 			return err
@@ -104,9 +104,6 @@ func (c *call) clear(ctx context.Context, opts admin.ClearOptions) error {
 		doc := api.New("Clear", done, struct {
 			DryRun bool `json:"dry_run"`
 		}{opts.DryRun})
-		if putErr := c.put(doc, func(p render.Page) { p.Cleared(c.ServerType, done, opts.DryRun) }); err == nil {
-			err = putErr
-		}
-		return err
+		return cmp.Or(err, c.put(doc, func(p render.Page) { p.Cleared(c.ServerType, done, opts.DryRun) }))
 	})
 }

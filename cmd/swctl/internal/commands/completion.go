@@ -17,7 +17,7 @@ var scripts embed.FS
 
 var shells = []string{"bash", "zsh", "fish"}
 
-func (a *app) completionCommand() *cmdline.Command {
+func completionCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "completion", Args: strings.Join(shells, " | "),
 		Short: "print the script with which a shell completes command lines",
@@ -27,11 +27,11 @@ variables of the shell. A server that does not answer within 200 ms completes no
 		Examples: `swctl completion bash > /etc/bash_completion.d/swctl    # or: source <(swctl completion bash)
 swctl completion zsh > "${fpath[1]}/_swctl"             # or: source <(swctl completion zsh), after compinit
 swctl completion fish > ~/.config/fish/completions/swctl.fish`,
-		Run: a.run(completion), Lenient: true,
+		Run: completion, Lenient: true,
 	}
 }
 
-func completion(_ context.Context, c *call) error {
+func completion(_ context.Context, c *cmdline.Call) error {
 	if len(c.Args) != 1 || !slices.Contains(shells, c.Args[0]) {
 		return cmdline.Usage("completion needs the name of a shell: %s", strings.Join(shells, ", ")).Try("swctl completion bash")
 	}
@@ -41,11 +41,11 @@ func completion(_ context.Context, c *call) error {
 }
 
 // names lists the names of a kind, with one request or a few, however many jobs there are.
-func (a *app) names(ctx context.Context, set cmdline.Settings, kind cmdline.Kind) (offers []cmdline.Offer, err error) {
+func (e *env) names(ctx context.Context, set cmdline.Settings, kind cmdline.Kind) (offers []cmdline.Offer, err error) {
 	if kind == cmdline.KindServerType && set.ServerType == "" {
 		set.ServerType = "any" // it is not read
 	}
-	return offers, group.Do(ctx, set, a.dial, func(string) {}, func(ctx context.Context, client group.Client) error {
+	return offers, group.Do(ctx, set, e.dial, func(string) {}, func(ctx context.Context, client group.Client) error {
 		var names []string
 		switch kind {
 		case cmdline.KindJob:

@@ -9,7 +9,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
-func (a *app) configCommand() *cmdline.Command {
+func configCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "config", Args: "view",
 		Short: "show the value of each shared flag, and where it comes from",
@@ -31,18 +31,18 @@ shell. If --profile names one and a variable has another value, the line is refu
 swctl config view --profile prod
 swctl list --profile prod
 export SWCTL_PROFILE=prod`,
-		Run: a.run(config),
+		Run: alone(config),
 	}
 }
 
-func config(_ context.Context, c *call) error {
-	if len(c.Args) != 1 || c.Args[0] != "view" {
+func config(_ context.Context, r *reply) error {
+	if len(r.Args) != 1 || r.Args[0] != "view" {
 		return cmdline.Usage("config knows only view").Try("swctl config view")
 	}
 	var t output.Table
 	t.Row("FLAG", "VALUE", "SOURCE")
-	for _, s := range c.Sources {
+	for _, s := range r.Sources {
 		t.Row("--"+s.Flag, s.Value, s.Source)
 	}
-	return c.put(api.List("SettingList", c.Sources), func(render.Page) { t.Write(&c.Out, "") })
+	return r.put(api.List("SettingList", r.Sources), func(render.Page) { t.Write(&r.Out, "") })
 }

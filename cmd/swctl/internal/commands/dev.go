@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -18,7 +19,7 @@ const defaultDevPort = 2181
 
 const maxPort = 65535
 
-func (a *app) devCommand() *cmdline.Command {
+func devCommand(serve devServing) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "dev",
 		Short: "run a ZooKeeper server for development, in memory, until interrupted",
@@ -30,30 +31,25 @@ swctl dev --port 0 -o json`,
 		Flags: []cmdline.Flag{
 			{Name: "port", Usage: "`NUMBER` port on 127.0.0.1, 0 for any that is free (default 2181)"},
 		},
-		Run: a.run(dev),
+		Run: alone(func(ctx context.Context, r *reply) error { return dev(ctx, r, serve) }),
 	}
 }
 
-func dev(ctx context.Context, c *call) error {
-	if err := c.noArgs("swctl %s", c.Command); err != nil {
+func dev(ctx context.Context, r *reply, serve devServing) error {
+	if err := r.NoArgs("swctl %s", r.Command); err != nil {
 		return err
 	}
-	if c.Flags.IsSet(cmdline.FlagZK) {
+	if r.Flags.IsSet(cmdline.FlagZK) {
 		return cmdline.Usage("dev: --%s says where other commands find a server, and not where this one is", cmdline.FlagZK).Try("swctl dev --port NUMBER")
 	}
-	port, err := c.Number("port", defaultDevPort, 0, maxPort)
+	port, err := r.Number("port", defaultDevPort, 0, maxPort)
 	if err != nil {
 		return err
 	}
-	return c.serveAt(ctx, port, c.putServing)
-}
-
-// serveAt runs the server until ctx ends.
-func (c *call) serveAt(ctx context.Context, port int, ready func(addr string) error) error {
 	serves := false
-	err := c.serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func(addr string) error {
+	err = serve(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func(addr string) error {
 		serves = true
-		return ready(addr)
+		return putServing(r, addr)
 	})
 	if err == nil || cmdline.HintOf(err) != "" {
 		return err
@@ -70,19 +66,17 @@ type devServer struct {
 	ZK string `json:"zk"` // connect string
 }
 
-// putServing prints the server's address at once, because the command keeps running.
-func (c *call) putServing(addr string) error {
-	if c.JSON {
-		if err := c.PutJSON(api.New("DevServer", devServer{addr})); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(&c.Out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
-		fmt.Fprintf(&c.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
-		fmt.Fprintln(&c.Out, "It forgets everything at exit; press Ctrl-C to stop it.")
-	}
-	return c.Flush()
+// putServing prints the server's address.
+func putServing(r *reply, addr string) error {
+	return r.tell(api.New("DevServer", devServer{addr}), func(render.Page) {
+		fmt.Fprintf(&r.Out, "ZooKeeper  %s  in memory, for development, NEVER FOR PRODUCTION\n", addr)
+		fmt.Fprintf(&r.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
+		fmt.Fprintln(&r.Out, "It forgets everything at exit; press Ctrl-C to stop it.")
+	})
 }
+
+// devServing runs a server until ctx ends. It calls ready once the server can be reached.
+type devServing func(ctx context.Context, listen string, ready func(addr string) error) error
 
 // serveDev runs the server until ctx ends, which is how one is stopped.
 func serveDev(ctx context.Context, listen string, ready func(addr string) error) error {

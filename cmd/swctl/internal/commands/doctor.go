@@ -12,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/doctor"
 )
 
-func (a *app) doctorCommand() *cmdline.Command {
+func doctorCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "doctor",
 		Short: "say what is wrong with the application or ZooKeeper, and what to do",
@@ -25,19 +25,19 @@ something is broken, also if no server answers at all.`,
 		Examples: `swctl doctor
 swctl doctor -o json | jq -r '.items[] | select(.severity == "broken") | .sentence'
 swctl doctor || swctl watch --timeout 1m`,
-		Run: a.run(examine),
+		Run: e.run(examine),
 	}
 }
 
 func examine(ctx context.Context, c *call) error {
-	if err := c.noArgs("swctl %s", c.Command); err != nil {
+	if err := c.NoArgs("swctl %s", c.Command); err != nil {
 		return err
 	}
 	var checks []doctor.Check
 	err := c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		e, err := client.Examine(ctx)
 		if err == nil && len(e.Jobs)+len(e.Instances) == 0 {
-			err = c.empty(ctx, client)
+			err = empty(ctx, c.Settings, client)
 		}
 		checks = doctor.Checks(e)
 		return err

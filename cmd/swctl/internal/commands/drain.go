@@ -14,9 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const flagWait = "wait"
-
-func (a *app) drainCommand() *cmdline.Command {
+func drainCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances drain", Args: "ID",
 		Short: "make a running instance hand over its jobs",
@@ -26,8 +24,8 @@ swctl instances enable. Jobs that no other instance can run wait.`,
 		Examples: `swctl instances drain app-2 --wait --timeout 5m && ssh db8 systemctl stop app
 swctl instances drain app-2 --reason 'disk is failing'`,
 		Flags: orderFlags(),
-		Run: a.run(func(ctx context.Context, c *call) error {
-			target, err := c.target(false)
+		Run: e.run(func(ctx context.Context, c *call) error {
+			target, err := orderTarget(c.Call, false)
 			if err != nil {
 				return err
 			}
@@ -38,7 +36,7 @@ swctl instances drain app-2 --reason 'disk is failing'`,
 	}
 }
 
-func (a *app) disableCommand() *cmdline.Command {
+func disableCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances disable", Args: "[ID]",
 		Short: "keep an instance, or a host, from owning jobs or one job",
@@ -55,8 +53,8 @@ swctl instances disable app-2 --wait
 swctl instances disable app-2 --job report --reason 'its disk is slow'
 swctl instances disable --host db8 --reason 'new kernel'`,
 		Flags: append(targetFlags(), orderFlags()...),
-		Run: a.run(func(ctx context.Context, c *call) error {
-			target, err := c.target(true)
+		Run: e.run(func(ctx context.Context, c *call) error {
+			target, err := orderTarget(c.Call, true)
 			if err != nil {
 				return err
 			}
@@ -67,7 +65,7 @@ swctl instances disable --host db8 --reason 'new kernel'`,
 	}
 }
 
-func (a *app) enableCommand() *cmdline.Command {
+func enableCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances enable", Args: "[ID]",
 		Short: "let an instance, or a host, own jobs again",
@@ -77,26 +75,13 @@ as if it had just joined. What was disabled with --host or --job is enabled with
 swctl instances enable app-2 --job report
 swctl instances enable --host db8`,
 		Flags: append(targetFlags(), whoFlags(inLog)...),
-		Run:   a.run(enable),
+		Run:   e.run(enable),
 	}
 }
 
 func orderFlags() []cmdline.Flag {
 	return append([]cmdline.Flag{{Name: flagWait, Usage: "return when it owns nothing; exit 7 on timeout"}}, whoFlags(inRecords)...)
 }
-
-// instanceID is the one argument of the commands here.
-func (c *call) instanceID() (string, error) {
-	if len(c.Args) != 1 {
-		return "", cmdline.Usage("%s needs one id of an instance", c.Command).Try("swctl %s ID; swctl instances lists them", c.Command)
-	}
-	return c.Args[0], nil
-}
-
-const (
-	flagHost = "host"
-	flagJob  = "job"
-)
 
 func targetFlags() []cmdline.Flag {
 	return []cmdline.Flag{
@@ -105,8 +90,8 @@ func targetFlags() []cmdline.Flag {
 	}
 }
 
-// target is an order's target. Only with finer may it be other than one instance.
-func (c *call) target(finer bool) (target admin.Target, err error) {
+// orderTarget is the target of an order. Only with finer may it be other than one instance.
+func orderTarget(c *cmdline.Call, finer bool) (target admin.Target, err error) {
 	if finer {
 		target.Host, target.Job = c.Flags.String(flagHost), c.Flags.String(flagJob)
 	}
@@ -114,7 +99,7 @@ func (c *call) target(finer bool) (target admin.Target, err error) {
 	case target.Host != "" && len(c.Args) > 0:
 		return target, cmdline.Usage("%s: want an ID or --%s, not both", c.Command, flagHost).Try("swctl %s --%s %s", c.Command, flagHost, target.Host)
 	case target.Host == "":
-		if target.InstanceID, err = c.instanceID(); err != nil {
+		if target.InstanceID, err = instanceID(c); err != nil {
 			return target, err
 		}
 	}
@@ -147,7 +132,7 @@ func order(
 		if err != nil || c.JSON {
 			return err
 		}
-		return c.noteIfLast(ctx, client)
+		return noteIfLast(ctx, c.Call, client)
 	})
 }
 
@@ -168,7 +153,7 @@ func awaitDrained(ctx context.Context, client group.Client, id string) (*admin.I
 }
 
 // noteIfLast warns when no instance is left that takes jobs.
-func (c *call) noteIfLast(ctx context.Context, client group.Client) error {
+func noteIfLast(ctx context.Context, c *cmdline.Call, client group.Client) error {
 	all, err := client.Instances(ctx)
 	open := func(i admin.Instance) bool {
 		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
@@ -180,7 +165,7 @@ func (c *call) noteIfLast(ctx context.Context, client group.Client) error {
 }
 
 func enable(ctx context.Context, c *call) error {
-	target, err := c.target(true)
+	target, err := orderTarget(c.Call, true)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/guard"
 )
 
-func (a *app) guardCommand() *cmdline.Command {
+func guardCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "guard", Args: "-- COMMAND...",
 		Short: "start an instance, and hand its jobs over at once when it dies",
@@ -43,11 +43,11 @@ Environment=SWCTL_ZK=zk1:2181,zk2:2181/prod SWCTL_SERVER_TYPE=billing
 ExecStart=/usr/bin/swctl guard -- /usr/bin/billing --port 80
 KillMode=mixed
 Restart=always`,
-		Run: a.run(runGuard),
+		Run: runGuard,
 	}
 }
 
-func runGuard(ctx context.Context, c *call) error {
+func runGuard(ctx context.Context, c *cmdline.Call) error {
 	if len(c.Args) == 0 {
 		return cmdline.Usage("guard: no command given").Try("swctl guard -- COMMAND [ARGUMENT...]")
 	}
@@ -75,21 +75,18 @@ func runGuard(ctx context.Context, c *call) error {
 	if err := child.Terminate(); err != nil {
 		c.Sayf("guard: %v", err)
 	}
-	c.deregister(ctx, g, child, ended)
+	deregister(ctx, c, g, child, ended)
 	return &cmdline.SilentError{Code: cmdline.ExitCode(child.ExitCode())}
 }
 
 // deregister removes the registration of a child that has exited, and reports the result.
 // There is nothing to report when the child has removed its registration itself.
-func (c *call) deregister(ctx context.Context, g *guard.Guard, child *supervise.Child, ended time.Time) {
+func deregister(ctx context.Context, c *cmdline.Call, g *guard.Guard, child *supervise.Child, ended time.Time) {
 	// The signal that ended the child may have ended ctx; the next one is for guard.
 	ctx, stop := cmdline.UntilOneOf(context.WithoutCancel(ctx), supervise.StopSignals()...)
 	defer stop()
-	if c.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
 	why := map[string]error{}
 	result, err := g.Deregister(ctx, func(i guard.Instance) bool {
 		why[i.ID] = child.MayRun(i.Host, i.PID)

@@ -44,9 +44,12 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{fake: newFake(), vars: map[string]string{cmdline.EnvServerType: "billing"}}
 	h.app = &app{
-		dial: func(ctx context.Context, cfg admin.Config) (group.Client, error) {
-			h.config = cfg
-			return h.fake, h.fake.begin(ctx, "Dial")
+		env: env{
+			dial: func(ctx context.Context, cfg admin.Config) (group.Client, error) {
+				h.config = cfg
+				return h.fake, h.fake.begin(ctx, "Dial")
+			},
+			whoami: func() string { return "alice@host" },
 		},
 		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
 			return ready(listen)
@@ -54,7 +57,6 @@ func newHarness(t *testing.T) *harness {
 		audit: func(context.Context, txnaudit.Options) (txnaudit.Report, error) {
 			return txnaudit.Report{OK: true}, nil
 		},
-		whoami: func() string { return "alice@host" },
 		build: func() (*debug.BuildInfo, bool) {
 			return &debug.BuildInfo{
 				GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.3.0"},
@@ -71,6 +73,12 @@ func newHarness(t *testing.T) *harness {
 		Names:    h.app.names,
 	}
 	return h
+}
+
+// Run runs a command line of the app as a test has left it.
+func (h *harness) Run(ctx context.Context, args []string) cmdline.ExitCode {
+	h.Commands = h.app.commands()
+	return h.App.Run(ctx, args)
 }
 
 // atTerminal lets a person answer the next question.

@@ -15,7 +15,7 @@ import (
 // maxEntries bounds -n of history: more are never kept, of all shards of a job.
 const maxEntries = 20 * job.MaxShards
 
-func (a *app) historyCommand() *cmdline.Command {
+func historyCommand(e *env, stores stores) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "history", Args: "[NAME]",
 		Short: "show what became of the last ticks of a job",
@@ -41,25 +41,27 @@ swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .err
 		Flags: []cmdline.Flag{
 			{Name: flagNumber, Usage: "`NUMBER` how many entries to show (default all; of a store, 100)"},
 			{Name: flagFailed, Usage: "only problems: not ok, running or skipped"},
-			a.storeFlag("a store that swctl runlog keeps"),
+			stores.flag("a store that swctl runlog keeps"),
 			{Name: flagSince, Usage: "`TIME` or AGE, of a store: such as 30d, 12h, or 2006-01-02 15:04 in UTC"},
 			{Name: flagUntil, Usage: "`TIME` or AGE, of a store"},
 			{Name: flagAll, Usage: "all jobs, of a store"},
 			{Name: flagSummary, Usage: "of a store, one line for each job or shard"},
 		},
-		Run: a.run(historyOf),
+		Run: e.run(func(ctx context.Context, c *call) error {
+			if ofStore(c.Call) {
+				return storedHistory(ctx, c.reply, stores)
+			}
+			return historyOf(ctx, c)
+		}),
 	}
 }
 
 func historyOf(ctx context.Context, c *call) error {
-	if c.ofStore() {
-		return storedHistory(ctx, c)
-	}
 	n, err := c.Number(flagNumber, maxEntries, 1, maxEntries)
 	if err != nil {
 		return err
 	}
-	name, err := c.name()
+	name, err := jobName(c.Call)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	flagAll     = "all"
-	flagFailed  = "failed"
-	flagNumber  = "n"
 	flagSummary = "summary"
 
 	// defaultLogged is how many entries of a store are shown unless -n says otherwise, and mostLogged
@@ -23,34 +20,31 @@ const (
 )
 
 // ofStore reports whether history is asked for a store's entries.
-func (c *call) ofStore() bool {
+func ofStore(c *cmdline.Call) bool {
 	return slices.ContainsFunc([]string{flagStore, flagSince, flagUntil, flagAll, flagSummary}, c.Flags.IsSet)
 }
 
 // storedHistory shows a store's entries. ZooKeeper is not asked.
-func storedHistory(ctx context.Context, c *call) error {
-	q, err := c.query()
+func storedHistory(ctx context.Context, r *reply, stores stores) error {
+	q, err := storeQuery(r.Call)
 	if err != nil {
 		return err
 	}
-	store, err := c.openStore()
+	store, err := stores.open(r.Call)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }() // it was only read
-	if c.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-	}
-	if c.Flags.Bool(flagSummary) {
+	ctx, cancel := r.Within(ctx)
+	defer cancel()
+	if r.Flags.Bool(flagSummary) {
 		sums, err := runlog.Summarize(store.Entries(ctx, q))
 		if err != nil {
 			return err
 		}
-		return c.put(api.List("RunLogSummary", sums), func(p render.Page) {
+		return r.put(api.List("RunLogSummary", sums), func(p render.Page) {
 			p.Summaries(sums)
-			c.noteEmpty(len(sums))
+			noteEmpty(r.Call, len(sums))
 		})
 	}
 	var entries []runlog.Entry
@@ -60,23 +54,23 @@ func storedHistory(ctx context.Context, c *call) error {
 		}
 		entries = append(entries, e)
 	}
-	return c.put(api.List("RunLog", entries), func(p render.Page) {
-		p.RunLog(entries, c.Flags.Bool(flagAll))
-		if len(entries) == q.Limit && !c.Flags.IsSet(flagNumber) {
-			c.Notef("these are the newest %d; -n shows more, --since and --until others", q.Limit)
+	return r.put(api.List("RunLog", entries), func(p render.Page) {
+		p.RunLog(entries, r.Flags.Bool(flagAll))
+		if len(entries) == q.Limit && !r.Flags.IsSet(flagNumber) {
+			r.Notef("these are the newest %d; -n shows more, --since and --until others", q.Limit)
 		}
-		c.noteEmpty(len(entries))
+		noteEmpty(r.Call, len(entries))
 	})
 }
 
-func (c *call) noteEmpty(n int) {
+func noteEmpty(c *cmdline.Call, n int) {
 	if n == 0 {
 		c.Notef("the store has no such entries of %s; swctl runlog keeps them from then on when it is started", c.ServerType)
 	}
 }
 
-// query is the flags' query of a store.
-func (c *call) query() (q runlog.Query, err error) {
+// storeQuery is the flags' query of a store.
+func storeQuery(c *cmdline.Call) (q runlog.Query, err error) {
 	if c.ServerType == "" {
 		return q, cmdline.NoServerType()
 	}
@@ -86,7 +80,7 @@ func (c *call) query() (q runlog.Query, err error) {
 	case c.Flags.Bool(flagAll) && len(c.Args) > 0:
 		return q, cmdline.Usage("history: --%s is all jobs, and a name is given, too", flagAll).Try("leave one out")
 	case !c.Flags.Bool(flagAll):
-		if q.Slot, err = c.name(); err != nil {
+		if q.Slot, err = jobName(c); err != nil {
 			return q, err
 		}
 	}
@@ -98,9 +92,9 @@ func (c *call) query() (q runlog.Query, err error) {
 			return q, err
 		}
 	}
-	if q.Since, err = c.pastTime(flagSince); err != nil {
+	if q.Since, err = pastTime(c, flagSince); err != nil {
 		return q, err
 	}
-	q.Until, err = c.pastTime(flagUntil)
+	q.Until, err = pastTime(c, flagUntil)
 	return q, err
 }

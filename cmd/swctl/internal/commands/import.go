@@ -21,7 +21,6 @@ import (
 
 const (
 	flagSystem    = "system"
-	flagTo        = "to"
 	flagNamespace = "namespace"
 
 	formatCrontab = "crontab"
@@ -29,7 +28,7 @@ const (
 	formatElastic = "elasticjob"
 )
 
-func (a *app) importCommand() *cmdline.Command {
+func importCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "import", Args: "crontab FILE | quartz FILE | elasticjob",
 		Short: "make job files of another scheduler's jobs",
@@ -53,16 +52,16 @@ crontab -l | swctl import crontab - --tz UTC -o json | jq .remarks`,
 			{Name: flagSystem, Usage: "lines of the crontab name a user, as in /etc/crontab and /etc/cron.d"},
 			{Name: flagNamespace, Usage: "`NAME` namespace of ElasticJob's registry center, the node below which its jobs are"},
 		},
-		Run: a.run(importJobs),
+		Run: e.run(importJobs),
 	}
 }
 
 func importJobs(ctx context.Context, c *call) error {
-	r, err := c.imported(ctx)
+	r, err := imported(ctx, c)
 	if err != nil {
 		return err
 	}
-	wrote, err := c.writeJobs(r.Jobs, ".json")
+	wrote, err := writeJobs(c.Call, r.Jobs, ".json")
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func importJobs(ctx context.Context, c *call) error {
 		fmt.Fprintf(&c.Out, "wrote %s to %s\n", render.Count(len(r.Jobs)), plain.OneLine(c.Flags.String(flagTo)))
 	}
 	for _, remark := range r.Remarks {
-		c.remark(remark)
+		remarkOn(c.Call, remark)
 	}
 	if n := r.Lost(); n > 0 {
 		err = errors.Join(err, lossError{n})
@@ -108,8 +107,8 @@ func (e noNamespaceError) Error() string {
 // ExitCode is the one for something that does not exist.
 func (noNamespaceError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
-// remark prints one to stderr, for people: documents have them.
-func (c *call) remark(r imports.Remark) {
+// remarkOn prints a remark to stderr, for people: documents have them.
+func remarkOn(c *cmdline.Call, r imports.Remark) {
 	kind := "note"
 	if r.Lost {
 		kind = "not translated"
@@ -124,11 +123,11 @@ func (c *call) remark(r imports.Remark) {
 	if r.Do != "" {
 		text += "; try: " + r.Do
 	}
-	c.say(text)
+	c.Remark(text)
 }
 
 // imported reads the source that the line names.
-func (c *call) imported(ctx context.Context) (imports.Result, error) {
+func imported(ctx context.Context, c *call) (imports.Result, error) {
 	opts := imports.Options{Zone: c.Flags.String(fields.FlagTZ), Now: c.Now()}
 	if _, err := (job.Job{TimeZone: opts.Zone}).Location(); err != nil {
 		return imports.Result{}, fields.Refused(err)
@@ -141,11 +140,11 @@ func (c *call) imported(ctx context.Context) (imports.Result, error) {
 	case system && (len(c.Args) == 0 || c.Args[0] != formatCrontab):
 		return imports.Result{}, cmdline.Usage("import: --%s is for crontabs", flagSystem).Try("leave it out")
 	case elastic:
-		return c.importElastic(ctx, opts)
+		return importElastic(ctx, c, opts)
 	case len(c.Args) != 2 || c.Args[0] != formatCrontab && c.Args[0] != formatQuartz:
 		return imports.Result{}, cmdline.Usage("import needs a format and a file").Try("swctl import crontab FILE; swctl import quartz FILE; swctl import elasticjob --namespace NAME")
 	}
-	text, err := c.readInput(c.Args[1])
+	text, err := readInput(c.Call, c.Args[1])
 	switch {
 	case err != nil:
 		return imports.Result{}, err
@@ -157,12 +156,12 @@ func (c *call) imported(ctx context.Context) (imports.Result, error) {
 }
 
 // importElastic reads ElasticJob's configurations, and changes nothing.
-func (c *call) importElastic(ctx context.Context, opts imports.Options) (r imports.Result, err error) {
+func importElastic(ctx context.Context, c *call, opts imports.Options) (r imports.Result, err error) {
 	namespace := c.Flags.String(flagNamespace)
 	set := c.Settings
 	set.ServerType = cmp.Or(set.ServerType, formatElastic) // a connection has one; nothing of it is read
 	quiet := func(int) {}
-	err = group.Read(ctx, set, c.dial, c.say, quiet, func(ctx context.Context, client group.Client) error {
+	err = group.Read(ctx, set, c.dial, c.Remark, quiet, func(ctx context.Context, client group.Client) error {
 		found, err := client.Foreign(ctx, namespace, "config")
 		refused := new(invalid.FieldError)
 		switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
-func (a *app) showInstanceCommand() *cmdline.Command {
+func showInstanceCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "instances show", Args: "ID",
 		Short: "show what an instance owns and runs, its handlers and labels",
@@ -28,19 +28,19 @@ exits with 3. While the server answers, --timeout starts again with each
 of its answers.`,
 		Examples: `swctl instances show app-1
 swctl instances show app-1 -o json | jq -r '.slots[] | select(.run) | .name'`,
-		Run: a.run(showInstance),
+		Run: e.run(showInstance),
 	}
 }
 
 func showInstance(ctx context.Context, c *call) error {
-	id, err := c.instanceID()
+	id, err := instanceID(c.Call)
 	if err != nil {
 		return err
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		details, err := client.Instance(ctx, id)
 		if errors.Is(err, admin.ErrNoInstance) {
-			return c.whereGone(ctx, client, id, err)
+			return whereGone(ctx, c.reply, client, id, err)
 		}
 		if err != nil {
 			return err
@@ -50,11 +50,11 @@ func showInstance(ctx context.Context, c *call) error {
 }
 
 // whereGone adds to an error how the instance has left that does not run, if that is known.
-func (c *call) whereGone(ctx context.Context, client group.Client, id string, absent error) error {
+func whereGone(ctx context.Context, r *reply, client group.Client, id string, absent error) error {
 	gone, err := client.Gone(ctx)
 	i := slices.IndexFunc(gone, func(g admin.GoneInstance) bool { return g.ID == id })
 	if err != nil || i < 0 {
 		return absent
 	}
-	return cmdline.WithHint(fmt.Errorf("%w; gone since %s: %s", absent, plain.Moment(gone[i].At, c.now(), time.UTC), words.HowGone(gone[i])), "swctl instances --gone")
+	return cmdline.WithHint(fmt.Errorf("%w; gone since %s: %s", absent, plain.Moment(gone[i].At, r.now(), time.UTC), words.HowGone(gone[i])), "swctl instances --gone")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
-func (a *app) instancesCommand() *cmdline.Command {
+func instancesCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "instances",
 		Short: "show the running instances of the application, or those that are gone",
@@ -40,7 +40,7 @@ swctl instances -o json | jq -r '.items[].instance_id'
 swctl instances --gone
 swctl instances drain app-2 --wait`,
 		Flags: []cmdline.Flag{{Name: flagGone, Usage: "those that have left within the last day"}},
-		Run:   a.run(instances),
+		Run:   e.run(instances),
 	}
 }
 
@@ -79,7 +79,7 @@ func instances(ctx context.Context, c *call) error {
 			})
 		})
 		if len(all)+len(orders) == 0 {
-			if err := c.empty(ctx, client); err != nil {
+			if err := empty(ctx, c.Settings, client); err != nil {
 				return err
 			}
 		}

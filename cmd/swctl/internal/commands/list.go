@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-func (a *app) listCommand() *cmdline.Command {
+func listCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "list", Aliases: []string{"ls"}, Args: "[NAME...]",
 		Short: "show jobs: their health, owners, last runs and next runs",
@@ -46,7 +46,7 @@ swctl list --state late,hung --owner app-1
 swctl list --failing -o name | xargs swctl pause --for 1h
 swctl list -o json | jq -r '.items[] | select(.failing.runs > 2) | .name'`,
 		Flags: choiceFlags(),
-		Run:   a.run(list),
+		Run:   e.run(list),
 	}
 }
 
@@ -78,7 +78,7 @@ func statesHelp() string {
 }
 
 func list(ctx context.Context, c *call) error {
-	chosen, err := c.choice()
+	chosen, err := choiceOf(c.Call)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func list(ctx context.Context, c *call) error {
 			jobs = chosen.of(all)
 			return err
 		}
-		return c.watching(ctx, look, func() error { return c.putJobs(jobs) })
+		return watching(ctx, c, look, func() error { return putJobs(c.reply, jobs) })
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		all, err := client.List(ctx)
@@ -102,7 +102,7 @@ func list(ctx context.Context, c *call) error {
 				return err
 			}
 			if len(instances) == 0 {
-				if err := c.empty(ctx, client); err != nil {
+				if err := empty(ctx, c.Settings, client); err != nil {
 					return err
 				}
 			}
@@ -117,13 +117,13 @@ func list(ctx context.Context, c *call) error {
 		default:
 			c.Notef("server type %s at %s has no jobs, and no running instances: are the name and the chroot right?", c.ServerType, c.ZK)
 		}
-		return c.putJobs(jobs)
+		return putJobs(c.reply, jobs)
 	})
 }
 
-func (c *call) putJobs(jobs []admin.JobStatus) error {
-	return c.put(api.List("JobList", jobs), func(p render.Page) {
-		if c.Wide {
+func putJobs(r *reply, jobs []admin.JobStatus) error {
+	return r.put(api.List("JobList", jobs), func(p render.Page) {
+		if r.Wide {
 			p.WideJobs(jobs)
 		} else {
 			p.Jobs(jobs, "")

@@ -44,8 +44,8 @@ type choice struct {
 	order    func(a, b admin.JobStatus) int
 }
 
-// choice reads the command line of list.
-func (c *call) choice() (chosen choice, err error) {
+// choiceOf reads the command line of list.
+func choiceOf(c *cmdline.Call) (chosen choice, err error) {
 	chosen = choice{patterns: c.Args, failing: c.Flags.Bool(flagFailing), owner: c.Flags.String(flagOwner)}
 	if chosen.labels, err = c.Pairs(fields.FlagLabel); err != nil {
 		return chosen, err

@@ -13,7 +13,7 @@ import (
 // maxLogEntries bounds -n of log: more are never kept.
 const maxLogEntries = 10_000
 
-func (a *app) logCommand() *cmdline.Command {
+func logCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "log", Args: "[NAME]",
 		Short: "show who changed what",
@@ -28,7 +28,7 @@ jobs that code creates at a start: swctl show says who declared a job. Times are
 swctl log nightly
 swctl log -n 20 -o json | jq -r '.items[] | select(.kind == "cancel") | .by'`,
 		Flags: []cmdline.Flag{{Name: flagNumber, Usage: "`NUMBER` how many entries to show (default all)"}},
-		Run:   a.run(showLog),
+		Run:   e.run(showLog),
 	}
 }
 
@@ -39,10 +39,7 @@ func showLog(ctx context.Context, c *call) error {
 	}
 	opts := admin.LogOptions{Max: n}
 	if len(c.Args) > 0 {
-		if opts.Job, err = c.name(); err != nil {
-			return err
-		}
-		if err := c.wholeJobs(opts.Job); err != nil {
+		if opts.Job, err = wholeJobName(c.Call); err != nil {
 			return err
 		}
 	}

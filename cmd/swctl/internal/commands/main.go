@@ -2,8 +2,12 @@
 // it links.
 //
 // Each command is a file here, and a line in commands. It defines its flags, its requests to the
-// group, and its output. The rest is in rooms, of which each knows only those before it, all below
-// cmd/swctl:
+// group, and its output. It is a function that does three things, each with as little as that
+// needs: it reads its line from a cmdline.Call, asks a group that a call connects to, and answers
+// with a reply. A command that asks no group has no call. No command knows another one. Beside
+// commands there are only the parts that several share, below them, and main.go above them.
+//
+// The rest is in rooms, of which each knows only those before it, all below cmd/swctl:
 //
 //   - internal/output: tables,
 //   - internal/cmdline: reading the line, asking a person, errors and exit codes,
@@ -32,7 +36,10 @@ import (
 // and knows the stores of run logs that are given, by the schemes of their URLs, beside files.
 func Main(program string, stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
-	a := &app{dial: group.Dial, whoami: admin.Self, build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores}
+	a := &app{
+		env:   env{dial: group.Dial, whoami: admin.Self},
+		build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores,
+	}
 	line := &cmdline.App{
 		Program: program,
 		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Now: time.Now, Names: a.names,
@@ -47,21 +54,22 @@ func Main(program string, stores map[string]StoreOpener) {
 
 // commands are swctl's commands in the order of its help.
 func (a *app) commands() []*cmdline.Command {
+	e := &a.env
 	return []*cmdline.Command{
-		a.submitCommand(), a.applyCommand(), a.diffCommand(), a.validateCommand(), a.exportCommand(), a.importCommand(), a.setCommand(), a.rollbackCommand(), a.cancelCommand(), a.undeleteCommand(), a.clearCommand(), a.doctorCommand(), a.listCommand(), a.topCommand(), a.showCommand(), a.nextCommand(),
-		a.historyCommand(), a.logCommand(), a.whyCommand(), a.watchCommand(), a.runlogCommand(), a.notifyCommand(), a.testNotifyCommand(), a.uiCommand(), a.triggerCommand(), a.stopRunCommand(),
-		a.requestsCommand(), a.cancelRequestsCommand(), a.pauseCommand(), a.resumeCommand(), a.repairCommand(),
-		a.auditCommand(), a.instancesCommand(), a.showInstanceCommand(), a.drainCommand(), a.disableCommand(), a.enableCommand(), a.showACLCommand(), a.initACLCommand(), a.checkACLCommand(),
-		a.guardCommand(), a.devCommand(), a.completionCommand(), a.configCommand(), a.versionCommand(),
+		submitCommand(e), applyCommand(e), diffCommand(e), validateCommand(), exportCommand(e), importCommand(e), setCommand(e), rollbackCommand(e), cancelCommand(e), undeleteCommand(e), clearCommand(e), doctorCommand(e), listCommand(e), topCommand(e), showCommand(e), nextCommand(e),
+		historyCommand(e, a.stores), logCommand(e), whyCommand(e), watchCommand(e), runlogCommand(e, a.stores), notifyCommand(e), testNotifyCommand(e), uiCommand(e, a.stores), triggerCommand(e), stopRunCommand(e),
+		requestsCommand(e), cancelRequestsCommand(e), pauseCommand(e), resumeCommand(e), repairCommand(e),
+		auditCommand(a.audit), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
+		guardCommand(), devCommand(a.serve), completionCommand(), configCommand(), versionCommand(a.build),
 	}
 }
 
-// app is what commands touch of the outside world beside their line.
+// app has the outside world of all commands, beside their lines. Each command is given its part.
 type app struct {
-	dial   group.Dialer
-	whoami func() string // who asks, for the records
-	build  func() (*debug.BuildInfo, bool)
-	serve  func(ctx context.Context, listen string, ready func(addr string) error) error // see serveDev
-	audit  func(context.Context, txnaudit.Options) (txnaudit.Report, error)
-	stores map[string]StoreOpener // of run logs beside files, by the scheme of their URLs
+	env
+
+	build  buildInfo
+	serve  devServing
+	audit  auditing
+	stores stores
 }

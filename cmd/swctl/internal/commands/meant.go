@@ -18,7 +18,7 @@ import (
 // meant adds a hint to an error about a job that does not exist: who has canceled it, or another
 // name or server type that was probably meant. Reading them is a courtesy: what fails here is not
 // reported.
-func (c *call) meant(ctx context.Context, client group.Client, err error) error {
+func meant(ctx context.Context, r *reply, client group.Client, err error) error {
 	if !errors.Is(err, admin.ErrNotFound) || cmdline.HintOf(err) != "" {
 		return err
 	}
@@ -27,15 +27,15 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	}
 	names, failed := client.Names(ctx)
 	var missing []string
-	for _, arg := range c.Args {
+	for _, arg := range r.Args {
 		if name := jobOf(arg); failed == nil && !slices.Contains(names, name) {
 			missing = append(missing, name)
 		}
 	}
-	if hint := c.canceled(ctx, client, missing); hint != "" {
+	if hint := canceledBy(ctx, r, client, missing); hint != "" {
 		return cmdline.WithHint(err, "%s", hint)
 	}
-	if hint, _ := c.unknownServerType(ctx, client); hint != "" {
+	if hint, _ := unknownServerType(ctx, r.Settings, client); hint != "" {
 		return cmdline.WithHint(err, "%s", hint)
 	}
 	for _, name := range missing {
@@ -46,9 +46,9 @@ func (c *call) meant(ctx context.Context, client group.Client, err error) error 
 	return err
 }
 
-// canceled is a hint at who has canceled the first of some jobs, which do not exist, and when. It
+// canceledBy is a hint at who has canceled the first of some jobs, which do not exist, and when. It
 // is empty if the log does not tell.
-func (c *call) canceled(ctx context.Context, client group.Client, missing []string) string {
+func canceledBy(ctx context.Context, r *reply, client group.Client, missing []string) string {
 	if len(missing) == 0 {
 		return ""
 	}
@@ -61,7 +61,7 @@ func (c *call) canceled(ctx context.Context, client group.Client, missing []stri
 			if e.Kind != admin.LogCancel || !slices.Contains(e.Jobs, name) {
 				continue
 			}
-			text := fmt.Sprintf("%s canceled it %s", cmp.Or(e.By, e.From), plain.Relative(e.At, c.now()))
+			text := fmt.Sprintf("%s canceled it %s", cmp.Or(e.By, e.From), plain.Relative(e.At, r.now()))
 			if e.Reason != "" {
 				text += ": " + e.Reason
 			}
@@ -73,21 +73,21 @@ func (c *call) canceled(ctx context.Context, client group.Client, missing []stri
 
 // unknownServerType is a hint if no instance has ever joined the server type; empty if one has, or
 // if the server types may not be listed.
-func (c *call) unknownServerType(ctx context.Context, client group.Client) (string, error) {
+func unknownServerType(ctx context.Context, set cmdline.Settings, client group.Client) (string, error) {
 	known, err := client.ServerTypes(ctx)
 	if errors.Is(err, admin.ErrDenied) {
 		err = nil
-	} else if err == nil && !slices.Contains(known, c.ServerType) {
-		return c.noneHasRun(known), nil
+	} else if err == nil && !slices.Contains(known, set.ServerType) {
+		return noneHasRun(set, known), nil
 	}
 	return "", err
 }
 
 // noneHasRun says that no instance has ever joined the server type, and which one is meant perhaps.
-func (c *call) noneHasRun(known []string) string {
-	hint := fmt.Sprintf("--%s: no instance of %s has ever run at %s", cmdline.FlagServerType, c.ServerType, c.ZK)
+func noneHasRun(set cmdline.Settings, known []string) string {
+	hint := fmt.Sprintf("--%s: no instance of %s has ever run at %s", cmdline.FlagServerType, set.ServerType, set.ZK)
 	const most = 5
-	switch near := cmdline.Nearest(c.ServerType, known); {
+	switch near := cmdline.Nearest(set.ServerType, known); {
 	case near != "":
 		hint += "; do you mean " + near + "?"
 	case len(known) == 0:
@@ -99,10 +99,10 @@ func (c *call) noneHasRun(known []string) string {
 }
 
 // empty refuses a server type without jobs and instances if there is no such server type.
-func (c *call) empty(ctx context.Context, client group.Client) error {
-	hint, err := c.unknownServerType(ctx, client)
+func empty(ctx context.Context, set cmdline.Settings, client group.Client) error {
+	hint, err := unknownServerType(ctx, set, client)
 	if hint != "" {
-		return cmdline.WithHint(noServerTypeError(c.ServerType), "%s", hint)
+		return cmdline.WithHint(noServerTypeError(set.ServerType), "%s", hint)
 	}
 	return err
 }
@@ -116,7 +116,7 @@ func (e noServerTypeError) Error() string { return "no such server type: " + str
 func (noServerTypeError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
 // handlerMeant remarks that another job's handler has nearly the name that nobody has registered.
-func (c *call) handlerMeant(ctx context.Context, client group.Client, status admin.JobStatus) {
+func handlerMeant(ctx context.Context, c *cmdline.Call, client group.Client, status admin.JobStatus) {
 	if status.Reason.Code != reason.NoHandler {
 		return
 	}

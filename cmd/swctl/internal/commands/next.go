@@ -18,7 +18,7 @@ import (
 // maxTicks bounds -n.
 const maxTicks = 1000
 
-func (a *app) nextCommand() *cmdline.Command {
+func nextCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "next", Args: "NAME | --cron SCHEDULE",
 		Short: "show when a job, or a schedule, runs next",
@@ -34,7 +34,7 @@ swctl next nightly --from 2026-12-24`,
 			{Name: "from", Usage: "`TIME` from when: 15:04, 2006-01-02 15:04 in the schedule's time zone, or RFC 3339 (default now)"},
 			{Name: "n", Usage: "`NUMBER` how many times to show, 1 to 1000 (default 5)"},
 		},
-		Run: a.run(next),
+		Run: e.run(next),
 	}
 }
 
@@ -57,7 +57,7 @@ func next(ctx context.Context, c *call) error {
 		if err != nil {
 			return fields.Refused(err)
 		}
-		return c.putTicks("", tried, n)
+		return putTicks(c.reply, "", tried, n)
 	case len(c.Args) != 1:
 		return cmdline.Usage("next needs the name of one job, or --cron SCHEDULE").Try("swctl next --cron '0 3 * * *'")
 	case c.Flags.IsSet(fields.FlagTZ):
@@ -72,20 +72,20 @@ func next(ctx context.Context, c *call) error {
 			return cmdline.Usage("next %s: the job cannot run: %s", job.Name, job.Reason).
 				Try("swctl submit %s SCHEDULE --replace", plain.Quoted(job.Name))
 		}
-		return c.putTicks(job.Name, job.Job, n)
+		return putTicks(c.reply, job.Name, job.Job, n)
 	})
 }
 
 // putTicks prints the next n ticks of a job; name is empty for a bare schedule.
-func (c *call) putTicks(name string, j job.Job, n int) error {
+func putTicks(r *reply, name string, j job.Job, n int) error {
 	schedule, err := j.ParseSchedule()
 	if err != nil {
 		return fields.Refused(err)
 	}
-	zone, after := schedule.Location(), c.now()
-	from, err := c.ClockTime("from")
+	zone, after := schedule.Location(), r.now()
+	from, err := r.ClockTime("from")
 	if err == nil && from.Given() {
-		after, err = from.In(zone, c.now())
+		after, err = from.In(zone, r.now())
 		after = after.Add(-time.Millisecond) // a tick at that time counts
 	}
 	if err != nil {
@@ -93,17 +93,17 @@ func (c *call) putTicks(name string, j job.Job, n int) error {
 	}
 	ticks := api.TicksOf(schedule, after, n)
 	document := api.New("TickList", api.Named{Name: name}, api.ScheduleOf(j), api.ItemsOf(ticks))
-	return c.put(document, func(p render.Page) {
+	return r.put(document, func(p render.Page) {
 		p.Ticks(ticks, schedule.Words())
 		switch {
 		case schedule.Always():
-			c.Notef("%s has no times: the job runs all the time", j.Schedule)
+			r.Notef("%s has no times: the job runs all the time", j.Schedule)
 		case schedule.Manual():
-			c.Notef("%s has no times: the job runs when it is triggered", j.Schedule)
+			r.Notef("%s has no times: the job runs when it is triggered", j.Schedule)
 		case len(ticks) == 0:
-			c.Notef("%q never runs again", j.Schedule)
+			r.Notef("%q never runs again", j.Schedule)
 		case len(ticks) < n:
-			c.Notef("%q does not run after that", j.Schedule)
+			r.Notef("%q does not run after that", j.Schedule)
 		}
 	})
 }

@@ -9,13 +9,12 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
-
-const flagConfig = "config"
 
 const aboutConfig = `
 The file, and those with secrets that it names, must not be readable by others:
@@ -39,7 +38,7 @@ The file, and those with secrets that it names, must not be readable by others:
 Paths are relative to the file. A rule without "jobs" is for all jobs, without "on" for everything.
 A ping without "job" is sent as long as an instance lives, to a service that raises an alarm when it stops.`
 
-func (a *app) notifyCommand() *cmdline.Command {
+func notifyCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "notify",
 		Short: "tell people about jobs that fail, are late or hang, until interrupted",
@@ -48,11 +47,11 @@ them sends, and another continues where that one stood. All of a group need the 
 ` + aboutConfig,
 		Examples: `swctl notify --config /etc/swctl/notify.json`,
 		Flags:    []cmdline.Flag{configFlag()},
-		Run:      a.run(runNotifier),
+		Run:      e.run(runNotifier),
 	}
 }
 
-func (a *app) testNotifyCommand() *cmdline.Command {
+func testNotifyCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "notify test",
 		Short: "send a test message to a target of swctl notify",
@@ -61,7 +60,7 @@ error. ZooKeeper is not asked.
 ` + aboutConfig,
 		Examples: `swctl notify test --config /etc/swctl/notify.json --to ops`,
 		Flags:    []cmdline.Flag{configFlag(), {Name: flagTo, Usage: "`TARGET` the target's name in the file"}},
-		Run:      a.run(testNotifier),
+		Run:      e.run(testNotifier),
 	}
 }
 
@@ -69,9 +68,9 @@ func configFlag() cmdline.Flag {
 	return cmdline.Flag{Name: flagConfig, Usage: "`FILE` with the targets and the rules, in JSON"}
 }
 
-// notifier is made of the file.
-func (c *call) notifier() (*notify.Notifier, error) {
-	if err := c.noArgs("swctl %s --%s FILE", c.Command, flagConfig); err != nil {
+// notifierOf is made of the file.
+func notifierOf(c *call) (*notify.Notifier, error) {
+	if err := c.NoArgs("swctl %s --%s FILE", c.Command, flagConfig); err != nil {
 		return nil, err
 	}
 	path := c.Flags.String(flagConfig)
@@ -85,7 +84,7 @@ func (c *call) notifier() (*notify.Notifier, error) {
 	if cfg.Group, err = group.Config(c.Settings); err != nil {
 		return nil, err
 	}
-	cfg.ID, cfg.Logger = c.whoami(), slog.New(remarks{c})
+	cfg.ID, cfg.Logger = c.whoami(), slog.New(remarks{c.Call})
 	n, err := notify.New(cfg)
 	if refused := (*invalid.FieldError)(nil); errors.As(err, &refused) && refused.Of == "notify.Config" && refused.Field != "Group" {
 		return nil, cmdline.Usage("--%s %s: %s: %w", flagConfig, path, strings.TrimSpace(refused.Field+" "+refused.Value), refused.Err)
@@ -99,18 +98,13 @@ type notifying struct {
 }
 
 func runNotifier(ctx context.Context, c *call) error {
-	n, err := c.notifier()
+	n, err := notifierOf(c)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = c.PutJSON(api.New("Notifier", notifying{c.ServerType}))
-	} else {
+	err = c.tell(api.New("Notifier", notifying{c.ServerType}), func(render.Page) {
 		fmt.Fprintf(&c.Out, "telling about the jobs of %s; press Ctrl-C to stop\n", plain.Printable(c.ServerType))
-	}
-	if err == nil {
-		err = c.Flush()
-	}
+	})
 	if err != nil {
 		return err
 	}
@@ -129,7 +123,7 @@ type untoldError struct{ error }
 func (untoldError) ExitCode() int { return int(cmdline.ExitNo) }
 
 func testNotifier(ctx context.Context, c *call) error {
-	n, err := c.notifier()
+	n, err := notifierOf(c)
 	if err != nil {
 		return err
 	}
@@ -144,9 +138,7 @@ func testNotifier(ctx context.Context, c *call) error {
 	if err != nil {
 		return untoldError{fmt.Errorf("%s: %w", target, err)}
 	}
-	if c.JSON {
-		return c.PutJSON(api.New("Notification", notified{target}))
-	}
-	fmt.Fprintf(&c.Out, "sent a test message to %s\n", plain.Printable(target))
-	return nil
+	return c.put(api.New("Notification", notified{target}), func(render.Page) {
+		fmt.Fprintf(&c.Out, "sent a test message to %s\n", plain.Printable(target))
+	})
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/notify"
 )
 
+const flagConfig = "config"
+
 // notifyFile is the file of swctl notify.
 type notifyFile struct {
 	Targets map[string]notifyTarget `json:"targets"`

@@ -16,11 +16,10 @@ import (
 
 const (
 	flagFor    = "for"
-	flagUntil  = "until"
 	flagMissed = "missed"
 )
 
-func (a *app) pauseCommand() *cmdline.Command {
+func pauseCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "pause", Args: "NAME...",
 		Short: "suspend a job, for a while or until resumed",
@@ -36,11 +35,11 @@ swctl list -o json | jq -r '.items[] | select(.paused) | .name'`,
 			{Name: flagUntil, Usage: "`TIME` until when: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
 			{Name: flagMissed, Usage: "`POLICY` for the ticks in between when the time is over: skip, once or all (default skip)", Values: fields.MissedWords},
 		}, whoFlags(inRecords)...),
-		Run: a.run(pause),
+		Run: e.run(pause),
 	}
 }
 
-func (a *app) resumeCommand() *cmdline.Command {
+func resumeCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "resume", Args: "NAME...",
 		Short: "end the pause of a job",
@@ -52,13 +51,13 @@ swctl resume nightly weekly --missed once`,
 		Flags: append([]cmdline.Flag{
 			{Name: flagMissed, Usage: "`POLICY` for the ticks in between: skip, once or all (default skip)", Values: fields.MissedWords},
 		}, whoFlags(inLog)...),
-		Run: a.run(resume),
+		Run: e.run(resume),
 	}
 }
 
 func pause(ctx context.Context, c *call) error {
 	by, reason := c.who()
-	length, until, err := c.pauseLength()
+	length, until, err := pauseLength(c.Call)
 	if err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func pause(ctx context.Context, c *call) error {
 	if length > 0 {
 		opts.For = length
 	}
-	return c.eachNamed(ctx, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
+	return eachNamed(ctx, c, "paused", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		if until.Given() {
 			var err error
 			if opts.Until, err = until.In(status.Job.Zone(), c.now()); err != nil {
@@ -78,7 +77,7 @@ func pause(ctx context.Context, c *call) error {
 }
 
 // pauseLength reads --for and --until.
-func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err error) {
+func pauseLength(c *cmdline.Call) (length time.Duration, until cmdline.ClockTime, err error) {
 	switch {
 	case c.Flags.IsSet(flagFor) && c.Flags.IsSet(flagUntil):
 		return 0, until, cmdline.Usage("pause: --%s and --%s are mutually exclusive", flagFor, flagUntil).Try("one of the two")
@@ -95,24 +94,24 @@ func (c *call) pauseLength() (length time.Duration, until cmdline.ClockTime, err
 
 func resume(ctx context.Context, c *call) error {
 	opts := admin.ResumeOptions{Missed: job.MisfirePolicy(c.Flags.String(flagMissed))}
-	return c.eachNamed(ctx, "resumed", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
+	return eachNamed(ctx, c, "resumed", func(ctx context.Context, client group.Client, status admin.JobStatus) (admin.PauseResult, error) {
 		return client.Resume(ctx, status.Name, opts)
 	})
 }
 
 // eachNamed pauses or resumes the named jobs, all of which must exist, and reports its work also
 // when it fails halfway.
-func (c *call) eachNamed(ctx context.Context, done string,
+func eachNamed(ctx context.Context, c *call, done string,
 	do func(context.Context, group.Client, admin.JobStatus) (admin.PauseResult, error),
 ) error {
-	if err := c.wholeJobs(c.Args...); err != nil {
+	if err := wholeJobs(c.Call, c.Args...); err != nil {
 		return err
 	}
 	if len(c.Args) == 0 {
 		return cmdline.Usage("%s needs the name of a job", c.Command).Try("swctl %s NAME...", c.Command)
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		jobs, err := c.named(ctx, client, done, false)
+		jobs, err := named(ctx, c.Call, client, done, false)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) repairCommand() *cmdline.Command {
+func repairCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "repair", Args: "NAME",
 		Short: "rewrite unreadable records of an invalid job",
@@ -26,16 +26,13 @@ the record, upgrade instead.`,
 		Examples: `swctl repair nightly
 swctl repair nightly --yes -o json`,
 		Flags: append([]cmdline.Flag{yesFlag()}, whoFlags(inLog)...),
-		Run:   a.run(repair),
+		Run:   e.run(repair),
 	}
 }
 
 func repair(ctx context.Context, c *call) error {
-	name, err := c.name()
+	name, err := wholeJobName(c.Call)
 	if err != nil {
-		return err
-	}
-	if err := c.wholeJobs(name); err != nil {
 		return err
 	}
 	var nodes []admin.UnreadableNode

@@ -11,7 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) requestsCommand() *cmdline.Command {
+func requestsCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "requests", Args: "NAME",
 		Short: "list pending requests of a job",
@@ -21,11 +21,11 @@ stopped by swctl stop-run.`,
 		Examples: `swctl requests nightly
 swctl requests import -o json | jq -r '.items[] | select(.run_id == null) | .id'
 swctl requests cancel nightly`,
-		Run: a.run(requests),
+		Run: e.run(requests),
 	}
 }
 
-func (a *app) cancelRequestsCommand() *cmdline.Command {
+func cancelRequestsCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "requests cancel", Args: "NAME [REQUEST]",
 		Short: "cancel manual runs that have not started",
@@ -34,7 +34,7 @@ with that ID. A run that has started continues; swctl stop-run stops it.`,
 		Examples: `swctl requests cancel nightly
 swctl requests cancel nightly 0198c600-6f9a-7a01-a6ab-44bb3f1f0a11`,
 		Flags: whoFlags(inLog),
-		Run:   a.run(cancelRequests),
+		Run:   e.run(cancelRequests),
 	}
 }
 
@@ -42,7 +42,7 @@ func requests(ctx context.Context, c *call) error {
 	if len(c.Args) > 1 && cmdline.Nearest(c.Args[0], []string{"cancel"}) != "" {
 		return cmdline.Usage("requests needs the name of one job").Try("swctl requests cancel NAME")
 	}
-	name, err := c.name()
+	name, err := jobName(c.Call)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func requests(ctx context.Context, c *call) error {
 }
 
 func cancelRequests(ctx context.Context, c *call) error {
-	name, id, err := c.nameAndID("request", "requests")
+	name, id, err := nameAndID(c.Call, "request", "requests")
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) rollbackCommand() *cmdline.Command {
+func rollbackCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "rollback", Args: "NAME --to N",
 		Short: "make a job again what it was",
@@ -24,16 +24,13 @@ swctl rollback nightly --to 3 --dry-run`,
 			{Name: "to", Usage: "`N` the version"},
 			{Name: flagDryRun, Usage: "check and tell what would be changed, change nothing"},
 		}, whoFlags(inLog)...),
-		Run: a.run(rollback),
+		Run: e.run(rollback),
 	}
 }
 
 func rollback(ctx context.Context, c *call) error {
-	name, err := c.name()
+	name, err := wholeJobName(c.Call)
 	if err != nil {
-		return err
-	}
-	if err := c.wholeJobs(name); err != nil {
 		return err
 	}
 	to, err := c.Number("to", 0, 1, math.MaxInt32)
@@ -50,6 +47,6 @@ func rollback(ctx context.Context, c *call) error {
 			return err
 		}
 		status, owner := ownerNow(ctx, client, name)
-		return c.putChange("RollbackResult", done, dryRun, status, owner)
+		return putChange(c.reply, "RollbackResult", done, dryRun, status, owner)
 	})
 }

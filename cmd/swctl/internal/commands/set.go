@@ -9,11 +9,10 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-func (a *app) setCommand() *cmdline.Command {
+func setCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "set", Args: "NAME",
 		Short: "change parts of a job",
@@ -33,17 +32,17 @@ swctl set nightly --run-timeout 10m --overlap queue --dry-run
 swctl set dump --require zone=b --drop-instance app-1
 swctl set import --shards 2 --shard-param 0=north --shard-param 2=`,
 		Flags: append(append(fields.Flags(true), cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be changed, change nothing"}), whoFlags(inLog)...),
-		Run:   a.run(set),
+		Run:   e.run(set),
 	}
 }
 
 func set(ctx context.Context, c *call) error {
-	change, err := c.setChanges()
+	change, err := setChanges(c.Call)
 	if err != nil {
 		return err
 	}
 	name := c.Args[0]
-	if err := c.wholeJobs(name); err != nil {
+	if err := wholeJobs(c.Call, name); err != nil {
 		return err
 	}
 	// Flags that are wrong by themselves are refused without a server: in any job.
@@ -62,26 +61,17 @@ func set(ctx context.Context, c *call) error {
 			return err
 		}
 		status, owner := ownerNow(ctx, client, name)
-		return c.putChange("SetResult", done, dryRun, status, owner)
+		return putChange(c.reply, "SetResult", done, dryRun, status, owner)
 	})
 }
 
-// ownerNow reads a job that was changed, and says who owns it.
-func ownerNow(ctx context.Context, client group.Client, name string) (admin.JobStatus, string) {
-	status, err := client.Get(ctx, name)
-	if err != nil { // the change was accepted
-		return status, "unknown: " + plain.OneLine(err.Error())
-	}
-	return status, words.Owner(status)
-}
-
 // setChanges reads the command line.
-func (c *call) setChanges() (func(*job.Job), error) {
+func setChanges(c *cmdline.Call) (func(*job.Job), error) {
 	if c.Flags.String(fields.FlagShards) == "0" {
 		return nil, cmdline.Usage("set: --%s 0 would remove the shards of a job", fields.FlagShards).
 			Try("cancel the job and submit it again, or declare it so in code")
 	}
-	change, given, err := fields.Changes(c.Call)
+	change, given, err := fields.Changes(c)
 	switch {
 	case err != nil:
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-func (a *app) showCommand() *cmdline.Command {
+func showCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "show", Args: "NAME",
 		Short: "show everything about one job",
@@ -35,12 +35,12 @@ swctl show nightly --version 3 --diff`,
 			{Name: flagVersion, Usage: "`N` show a former version"},
 			{Name: flagDiff, Usage: "with --version: only what differs from the job as it is"},
 		},
-		Run: a.run(show),
+		Run: e.run(show),
 	}
 }
 
 func show(ctx context.Context, c *call) error {
-	name, err := c.name()
+	name, err := jobName(c.Call)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func show(ctx context.Context, c *call) error {
 	case err != nil:
 		return err
 	case number > 0:
-		return c.showVersion(ctx, name, number)
+		return showVersion(ctx, c, name, number)
 	case c.Flags.Bool(flagDiff):
 		return cmdline.Usage("show: --%s needs --%s", flagDiff, flagVersion).Try("swctl show %s --version N --diff", plain.Quoted(name))
 	}
@@ -81,8 +81,8 @@ const (
 )
 
 // showVersion shows a job as it was.
-func (c *call) showVersion(ctx context.Context, name string, number int) error {
-	if err := c.wholeJobs(name); err != nil {
+func showVersion(ctx context.Context, c *call, name string, number int) error {
+	if err := wholeJobs(c.Call, name); err != nil {
 		return err
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {

@@ -24,27 +24,30 @@ const (
 	envStore  = "SWCTL_STORE"
 )
 
-// storeFlag names a store.
-func (a *app) storeFlag(usage string) cmdline.Flag {
-	return cmdline.Flag{Name: flagStore, Usage: "`URL` " + usage + ": " + strings.Join(a.storeForms(), ", ") + " ($" + envStore + ")"}
+// stores are those of run logs beside files, by the scheme of their URLs.
+type stores map[string]StoreOpener
+
+// flag names a store.
+func (s stores) flag(usage string) cmdline.Flag {
+	return cmdline.Flag{Name: flagStore, Usage: "`URL` " + usage + ": " + strings.Join(s.forms(), ", ") + " ($" + envStore + ")"}
 }
 
-// storeForms are what URLs of the stores look like that are linked.
-func (a *app) storeForms() []string {
+// forms are what URLs of the stores look like that are linked.
+func (s stores) forms() []string {
 	forms := []string{"file:DIRECTORY"}
-	for _, scheme := range slices.Sorted(maps.Keys(a.stores)) {
+	for _, scheme := range slices.Sorted(maps.Keys(s)) {
 		forms = append(forms, scheme+":...")
 	}
 	return forms
 }
 
-// openStore opens the store that the flag or the variable names. The caller must close it.
-func (c *call) openStore() (runlog.Store, error) {
+// open opens the store that the flag or the variable names. The caller must close it.
+func (s stores) open(c *cmdline.Call) (runlog.Store, error) {
 	text, source := c.Env(envStore), envStore
 	if c.Flags.IsSet(flagStore) {
 		text, source = c.Flags.String(flagStore), "--"+flagStore
 	}
-	try := "--" + flagStore + " " + strings.Join(c.storeForms(), " or ")
+	try := "--" + flagStore + " " + strings.Join(s.forms(), " or ")
 	if text == "" {
 		return nil, cmdline.Usage("%s needs a store of run logs", c.Command).Try("%s", try)
 	}
@@ -62,13 +65,13 @@ func (c *call) openStore() (runlog.Store, error) {
 	if source != envStore && hasPassword(address.User, query) {
 		return nil, cmdline.Usage("--%s: has a password, which every user of this machine can see", flagStore).Try("put the URL into the variable %s", envStore)
 	}
-	open := c.stores[address.Scheme]
+	open := s[address.Scheme]
 	if address.Scheme == "file" {
 		open = openFiles
 	}
 	if open == nil {
 		refused := cmdline.Usage("%s: this program has no stores of the kind %s", source, plain.Quoted(address.Scheme))
-		if len(c.stores) == 0 {
+		if len(s) == 0 {
 			return nil, refused.Try("go install %s, and swctl-sql instead of swctl, which has PostgreSQL, MySQL, MariaDB and SQLite; or %s", withDatabases, try)
 		}
 		return nil, refused.Try("%s", try)
@@ -106,7 +109,7 @@ func openFiles(address *url.URL) (runlog.Store, error) {
 }
 
 // pastTime reads a flag that is a time, or how long ago that was.
-func (c *call) pastTime(flag string) (time.Time, error) {
+func pastTime(c *cmdline.Call, flag string) (time.Time, error) {
 	if !c.Flags.IsSet(flag) {
 		return time.Time{}, nil
 	}

@@ -1,35 +1,25 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
-	flagDryRun = "dry-run"
 	flagPaused = "paused"
 )
 
-// ownerWait is how long submit waits at most until an instance adopts the job.
-const ownerWait = 2 * time.Second
-
-func (a *app) submitCommand() *cmdline.Command {
+func submitCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "submit", Args: "NAME SCHEDULE | --file FILE",
 		Short: "create a job, or change it with --replace",
@@ -70,7 +60,7 @@ swctl submit --file jobs.json --dry-run`,
 			cmdline.Flag{Name: flagPaused, Usage: "paused from the beginning, until swctl resume; a job that exists and is not paused differs"},
 			cmdline.Flag{Name: flagDryRun, Usage: "check and tell what would be done, change nothing"},
 		), whoFlags(inLog)...),
-		Run: a.run(submit),
+		Run: e.run(submit),
 	}
 }
 
@@ -83,7 +73,7 @@ func submit(ctx context.Context, c *call) error {
 	if c.Flags.IsSet(flagFile) {
 		return submitFile(ctx, c, opts)
 	}
-	j, err := c.jobToSubmit()
+	j, err := jobToSubmit(c.Call)
 	if err != nil {
 		return err
 	}
@@ -102,9 +92,9 @@ func submit(ctx context.Context, c *call) error {
 		var owner string
 		if !opts.DryRun {
 			status, owner = awaitOwner(ctx, client, j.Name)
-			c.handlerMeant(ctx, client, status)
+			handlerMeant(ctx, c.Call, client, status)
 		}
-		if err := c.putChange("SubmitResult", done, opts.DryRun, status, owner); err != nil {
+		if err := putChange(c.reply, "SubmitResult", done, opts.DryRun, status, owner); err != nil {
 			return err
 		}
 		return cmdline.SignalOf(ctx) // the job is accepted, but who stopped us shall hear of it
@@ -112,8 +102,8 @@ func submit(ctx context.Context, c *call) error {
 }
 
 // jobToSubmit reads the command line.
-func (c *call) jobToSubmit() (job.Job, error) {
-	change, _, err := fields.Changes(c.Call)
+func jobToSubmit(c *cmdline.Call) (job.Job, error) {
+	change, _, err := fields.Changes(c)
 	switch {
 	case err != nil:
 		return job.Job{}, err
@@ -137,30 +127,4 @@ func tooManyParts(name string, parts []string) error {
 		text = "0 3 * * *"
 	}
 	return err.Try("quote the schedule: swctl submit %s '%s'", plain.Quoted(name), text)
-}
-
-// awaitOwner gives the instances a moment to adopt the job, and says who owns it.
-// The job is accepted by now, so nothing that happens here is a failure.
-func awaitOwner(ctx context.Context, client group.Client, name string) (admin.JobStatus, string) {
-	waiting, cancel := context.WithTimeout(ctx, ownerWait)
-	defer cancel()
-	status, err := client.AwaitOwner(waiting, name)
-	if errors.Is(err, context.DeadlineExceeded) {
-		status, err = client.Get(ctx, name)
-	}
-	owned := func(job admin.JobStatus) bool { return job.State == admin.StateOwned }
-	switch {
-	case err != nil:
-		return status, "unknown: " + plain.OneLine(err.Error())
-	case owned(status) || slices.ContainsFunc(status.Slots, owned):
-		return status, words.Owner(status)
-	} // one that is gone may still be recorded as its owner
-	return status, "none yet: " + cmp.Or(plain.OneLine(status.Reason.String()), "no instance took it so far")
-}
-
-// putChange prints what submit or set did. Status is how the job is afterwards; zero if that is
-// not known.
-func (c *call) putChange(kind string, done admin.Change, dryRun bool, status admin.JobStatus, owner string) error {
-	change := api.ChangeOf(done, dryRun, status)
-	return c.put(api.New(kind, change), func(p render.Page) { p.Changed(change, owner) })
 }

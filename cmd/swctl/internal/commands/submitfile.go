@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -18,29 +15,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-const flagFile = "file"
-
-// readInput reads a file, or stdin for "-".
-func (c *call) readInput(path string) ([]byte, error) {
-	in := c.Stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, cmdline.Usage("%s: %w", c.Command, err).Try("the path of a file that you may read, or - for stdin")
-		}
-		defer file.Close()
-		in = file
-	}
-	text, err := io.ReadAll(io.LimitReader(in, files.MaxFile+1))
-	switch {
-	case err != nil:
-		return nil, cmdline.Usage("%s: read %s: %w", c.Command, path, err).Try("the path of a file that you may read, or - for stdin")
-	case len(text) > files.MaxFile:
-		return nil, cmdline.Usage("%s: %s has more than %d MiB", c.Command, path, files.MaxFile>>20).Try("smaller files")
-	}
-	return text, nil
-}
-
 // submitFile submits each job of a file, and ends with the first that is refused. It does not wait
 // for owners.
 func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
@@ -48,7 +22,7 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		return cmdline.Usage("submit: --file goes without a name, a schedule and the flags of a job").
 			Try("swctl submit --file jobs.json; the file has all of a job")
 	}
-	entries, err := c.readFiles()
+	entries, err := readFiles(c.Call)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
@@ -13,7 +12,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 )
 
-func (a *app) topCommand() *cmdline.Command {
+func topCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "top",
 		Short: "show on one screen how the group is: instances, trouble, runs in progress",
@@ -27,12 +26,12 @@ swctl instances -o json, and swctl watch.`,
 		Examples: `swctl top
 swctl top --server-type billing
 swctl top | head -1`,
-		Run: a.run(top),
+		Run: e.run(top),
 	}
 }
 
 func top(ctx context.Context, c *call) error {
-	if err := c.noArgs("swctl list NAME"); err != nil {
+	if err := c.NoArgs("swctl list NAME"); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -45,7 +44,7 @@ func top(ctx context.Context, c *call) error {
 			instances, err = client.Instances(ctx)
 		}
 		if err == nil && len(jobs)+len(instances) == 0 {
-			err = c.empty(ctx, client)
+			err = empty(ctx, c.Settings, client)
 		}
 		now := c.now() // the order of the runs in progress stays until the next look
 		slices.SortStableFunc(jobs, func(a, b admin.JobStatus) int {
@@ -55,7 +54,7 @@ func top(ctx context.Context, c *call) error {
 	}
 	draw := func() { c.page().Top(instances, jobs) }
 	if columns, _, _ := c.Screen(); columns > 0 {
-		return c.watching(ctx, look, func() error { draw(); return nil })
+		return watching(ctx, c, look, func() error { draw(); return nil })
 	}
 	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
 		err := look(ctx, client)
@@ -72,79 +71,4 @@ func troubled(job admin.JobStatus) admin.JobStatus {
 		job.Conditions = nil
 	}
 	return job
-}
-
-// redrawEvery is how often a screen changes at most.
-const redrawEvery = time.Second
-
-// restBetween is how many times as long as it takes to read all jobs nothing is read after it.
-const restBetween = 5
-
-// watching looks at the group whenever something has changed, and draws it again. On a terminal,
-// times count on.
-func (c *call) watching(ctx context.Context, look func(context.Context, group.Client) error, draw func() error) error {
-	if !c.Flags.IsSet(cmdline.FlagTimeout) {
-		c.Timeout = 0
-	}
-	columns, _, _ := c.Screen()
-	inPlace := columns > 0 && !c.JSON
-	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		ctx, stop := context.WithCancelCause(ctx)
-		changed, ended := make(chan struct{}, 1), make(chan struct{})
-		go func() {
-			defer close(ended)
-			stop(changes(ctx, client, changed))
-		}()
-		defer func() { stop(nil); <-ended }()
-		var again time.Time
-		for drawn := false; ; drawn = true {
-			onlyTimes := inPlace && (len(changed) == 0 || time.Now().Before(again))
-			if !drawn || !onlyTimes {
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-				began := time.Now()
-				if err := look(ctx, client); err != nil {
-					return err
-				}
-				again = time.Now().Add(restBetween * time.Since(began))
-			}
-			if err := cmp.Or(draw(), c.Redraw()); err != nil {
-				return err
-			}
-			wait := redrawEvery
-			if !inPlace {
-				wait = max(wait, time.Until(again))
-			}
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-	})
-	if cmdline.SignalOf(ctx) != nil {
-		err = nil // that is how it ends
-	}
-	return err
-}
-
-// changes tells that something has changed since it was told last, at first that it begins to tell.
-func changes(ctx context.Context, client group.Client, changed chan<- struct{}) error {
-	past := true
-	for ev, err := range client.Watch(ctx, admin.WatchOptions{Trouble: true}) {
-		if err != nil {
-			return err
-		}
-		if past = past && ev.Kind != admin.EventWatching; past {
-			continue
-		}
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-func (a *app) triggerCommand() *cmdline.Command {
+func triggerCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "trigger", Args: "NAME",
 		Short: "run a job once, now, in addition to its schedule",
@@ -42,13 +42,13 @@ swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
 		Flags: append(append([]cmdline.Flag{
 			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
 		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the run")...),
-		Run: a.run(trigger),
+		Run: e.run(trigger),
 	}
 }
 
 func trigger(ctx context.Context, c *call) error {
 	wait := c.Flags.Bool(flagWait)
-	name, opts, err := c.triggerOptions(wait)
+	name, opts, err := triggerOptions(c, wait)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func trigger(ctx context.Context, c *call) error {
 		}
 		var runs []history.Entry
 		if wait {
-			runs, err = c.awaitRuns(ctx, client, name, result)
+			runs, err = awaitRuns(ctx, c.Call, client, name, result)
 		}
 		return errors.Join(err, c.put(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)), func(p render.Page) {
 			p.Triggered(result, runs)
@@ -73,8 +73,8 @@ func trigger(ctx context.Context, c *call) error {
 }
 
 // triggerOptions reads the command line.
-func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions, err error) {
-	if name, err = c.name(); err != nil {
+func triggerOptions(c *call, wait bool) (name string, opts admin.TriggerOptions, err error) {
+	if name, err = jobName(c.Call); err != nil {
 		return "", opts, err
 	}
 	of := jobOf(name)
@@ -92,7 +92,7 @@ func (c *call) triggerOptions(wait bool) (name string, opts admin.TriggerOptions
 }
 
 // awaitRuns waits until the runs have ended, and fails with cmdline.ErrNo if one did not succeed.
-func (c *call) awaitRuns(ctx context.Context, client group.Client, name string, result admin.TriggerResult) ([]history.Entry, error) {
+func awaitRuns(ctx context.Context, c *cmdline.Call, client group.Client, name string, result admin.TriggerResult) ([]history.Entry, error) {
 	if state := result.Job.State; state != admin.StateOwned && state != admin.StateDone && !c.JSON {
 		c.Sayf("%s: %s; waiting", name, result.Job.Reason)
 	}
@@ -127,7 +127,7 @@ func failure(runs []history.Entry, first int) string {
 	return fmt.Sprintf("on %d of %d instances, the first of them %s: %s", bad, len(runs), runs[first].InstanceID, text)
 }
 
-func (a *app) stopRunCommand() *cmdline.Command {
+func stopRunCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "stop-run", Args: "NAME [RUN]",
 		Short: "stop a run in progress",
@@ -141,18 +141,18 @@ of its instances.`,
 swctl stop-run 'import[3]'
 swctl stop-run nightly 0198c5e2 --timeout 1m`,
 		Flags: whoFlags(inRecords),
-		Run:   a.run(stopRun),
+		Run:   e.run(stopRun),
 	}
 }
 
 func stopRun(ctx context.Context, c *call) error {
-	name, id, err := c.nameAndID("run", "history")
+	name, id, err := nameAndID(c.Call, "run", "history")
 	if err != nil {
 		return err
 	}
 	by, reason := c.who()
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		if id, err = c.wholeRunID(ctx, client, name, id); err != nil {
+		if id, err = wholeRunID(ctx, c.Call, client, name, id); err != nil {
 			return err
 		}
 		runs, err := client.StopRun(ctx, name, admin.StopOptions{RunID: id, By: by, Reason: reason})
@@ -171,7 +171,7 @@ func stopRun(ctx context.Context, c *call) error {
 
 // wholeRunID is the ID of the only run in progress whose ID begins like that. Without one, it is
 // the beginning itself, which is refused with the reason.
-func (c *call) wholeRunID(ctx context.Context, client group.Client, name, beginning string) (string, error) {
+func wholeRunID(ctx context.Context, c *cmdline.Call, client group.Client, name, beginning string) (string, error) {
 	if beginning == "" {
 		return "", nil
 	}

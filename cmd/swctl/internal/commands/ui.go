@@ -15,6 +15,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/web"
@@ -32,7 +33,7 @@ const (
 	defaultUI = "127.0.0.1:7468"
 )
 
-func (a *app) uiCommand() *cmdline.Command {
+func uiCommand(e *env, stores stores) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "ui",
 		Short: "show the group in a browser, until interrupted",
@@ -65,12 +66,12 @@ swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org
 			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
 			{Name: flagProxy, Usage: "`ADDRESS` of a proxy, or of a network of them, whose X-Forwarded-For is believed; may be repeated", Repeated: true},
-			a.storeFlag("a store that swctl runlog keeps"),
+			stores.flag("a store that swctl runlog keeps"),
 			{Name: flagRunURL, Usage: "`URL` of the logs or traces of a run, with {run}, {job}, {instance}, {started}, {ended}, {started_ms}, {ended_ms}"},
 			{Name: flagActions, Usage: "let those who have the token change jobs and instances; on this machine only"},
 			{Name: flagTokenFile, Usage: "`FILE` that holds the token, mode 0600 (default: a new one at each start); it is read for each action"},
 		},
-		Run: a.run(ui),
+		Run: e.run(func(ctx context.Context, c *call) error { return ui(ctx, c, stores) }),
 	}
 }
 
@@ -80,8 +81,8 @@ type uiServer struct {
 	Token string `json:"token,omitempty"` // if it was made at this start
 }
 
-func ui(ctx context.Context, c *call) error {
-	if err := c.noArgs("swctl %s", c.Command); err != nil {
+func ui(ctx context.Context, c *call, stores stores) error {
+	if err := c.NoArgs("swctl %s", c.Command); err != nil {
 		return err
 	}
 	listen := defaultUI
@@ -96,23 +97,21 @@ func ui(ctx context.Context, c *call) error {
 		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
 			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
 	}
-	proxies, err := c.proxies()
+	proxies, err := proxiesOf(c.Call)
 	if err != nil {
 		return err
 	}
-	token, made, err := c.token()
+	token, made, err := actionToken(c.Call)
 	if err != nil {
 		return err
 	}
-	if !c.Flags.IsSet(cmdline.FlagTimeout) {
-		c.Timeout = 0
-	}
+	c.Lasts()
 	opts := web.Options{
 		Title: c.ServerType, Group: c.ServerType, RunURL: c.Flags.String(flagRunURL), Hosts: append(c.Flags.StringSlice(flagServerName), "localhost"), Proxies: proxies,
 		AllowActions: token != nil, ActionsFromHere: true, TokenNow: token, Logger: slog.New(slog.NewTextHandler(c.Stderr, nil)),
 	}
 	if c.Flags.IsSet(flagStore) || c.Env(envStore) != "" {
-		store, err := c.openStore()
+		store, err := stores.open(c.Call)
 		if err != nil {
 			return err
 		}
@@ -124,12 +123,12 @@ func ui(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.serveUI(ctx, listen, pages, token != nil, made)
+		return servePages(ctx, c.reply, listen, pages, token != nil, made)
 	})
 }
 
-// proxies are addresses, and networks such as 10.0.0.0/8.
-func (c *call) proxies() (all []netip.Prefix, err error) {
+// proxiesOf are addresses, and networks such as 10.0.0.0/8.
+func proxiesOf(c *cmdline.Call) (all []netip.Prefix, err error) {
 	for _, text := range c.Flags.StringSlice(flagProxy) {
 		one, err := netip.ParsePrefix(text)
 		if address, notOne := netip.ParseAddr(text); notOne == nil {
@@ -143,9 +142,9 @@ func (c *call) proxies() (all []netip.Prefix, err error) {
 	return all, nil
 }
 
-// token returns the secret for actions; nil without --allow-actions. It is made unless a file has
-// it, and then printed. A file is read for each action, so that the secret can be changed.
-func (c *call) token() (token func() (string, error), made string, err error) {
+// actionToken returns the secret for actions; nil without --allow-actions. It is made unless a file
+// has it, and then printed. A file is read for each action, so that the secret can be changed.
+func actionToken(c *cmdline.Call) (token func() (string, error), made string, err error) {
 	file := c.Flags.String(flagTokenFile)
 	switch {
 	case !c.Flags.Bool(flagActions) && file != "":
@@ -182,8 +181,8 @@ const (
 	maxHeader   = 16 << 10
 )
 
-// serveUI serves until ctx ends.
-func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler, acts bool, token string) error {
+// servePages serves until ctx ends.
+func servePages(ctx context.Context, r *reply, listen string, pages http.Handler, acts bool, token string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -198,7 +197,7 @@ func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler, a
 	defer func() { _ = server.Close() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	if err := c.putUI(listener.Addr().String(), acts, token); err != nil {
+	if err := putUI(r, listener.Addr().String(), acts, token); err != nil {
 		return err
 	}
 	select {
@@ -209,25 +208,20 @@ func (c *call) serveUI(ctx context.Context, listen string, pages http.Handler, a
 	}
 }
 
-// putUI prints where the pages are at once, because the command keeps running.
-func (c *call) putUI(address string, acts bool, token string) error {
+// putUI prints where the pages are.
+func putUI(r *reply, address string, acts bool, token string) error {
 	url := "http://" + address + "/"
-	if c.JSON {
-		if err := c.PutJSON(api.New("UIServer", uiServer{url, token})); err != nil {
-			return err
+	return r.tell(api.New("UIServer", uiServer{url, token}), func(render.Page) {
+		if host, _, _ := net.SplitHostPort(address); !isLoopback(strings.Trim(host, "[]")) {
+			r.Remark("everyone who reaches " + address + " may read all jobs, their arguments and errors")
 		}
-		return c.Flush()
-	}
-	if host, _, _ := net.SplitHostPort(address); !isLoopback(strings.Trim(host, "[]")) {
-		c.say("everyone who reaches " + address + " may read all jobs, their arguments and errors")
-	}
-	what := "read-only"
-	if acts {
-		what = "actions are allowed from this machine with the token"
-	}
-	fmt.Fprintf(&c.Out, "%s  %s, %s; press Ctrl-C to stop\n", url, plain.Printable(c.ServerType), what)
-	if token != "" {
-		fmt.Fprintf(&c.Out, "token  %s\n", token)
-	}
-	return c.Flush()
+		what := "read-only"
+		if acts {
+			what = "actions are allowed from this machine with the token"
+		}
+		fmt.Fprintf(&r.Out, "%s  %s, %s; press Ctrl-C to stop\n", url, plain.Printable(r.ServerType), what)
+		if token != "" {
+			fmt.Fprintf(&r.Out, "token  %s\n", token)
+		}
+	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) undeleteCommand() *cmdline.Command {
+func undeleteCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "undelete", Args: "NAME",
 		Short: "bring back a canceled job",
@@ -22,16 +22,13 @@ another name.`,
 		Examples: `swctl undelete nightly
 swctl undelete nightly --as nightly-before --reason 'to compare'`,
 		Flags: append([]cmdline.Flag{{Name: "as", Usage: "`NAME` that the job gets (default: its own)"}}, whoFlags(inLog)...),
-		Run:   a.run(undelete),
+		Run:   e.run(undelete),
 	}
 }
 
 func undelete(ctx context.Context, c *call) error {
-	name, err := c.name()
+	name, err := wholeJobName(c.Call)
 	if err != nil {
-		return err
-	}
-	if err := c.wholeJobs(name); err != nil {
 		return err
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
@@ -43,7 +40,7 @@ func undelete(ctx context.Context, c *call) error {
 			return err
 		}
 		status, owner := awaitOwner(ctx, client, done.Job.Name)
-		if err := c.putChange("UndeleteResult", done, false, status, owner); err != nil {
+		if err := putChange(c.reply, "UndeleteResult", done, false, status, owner); err != nil {
 			return err
 		}
 		return cmdline.SignalOf(ctx)

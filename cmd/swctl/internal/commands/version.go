@@ -4,21 +4,25 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
-func (a *app) versionCommand() *cmdline.Command {
+func versionCommand(build buildInfo) *cmdline.Command {
 	return &cmdline.Command{
 		Name:  "version",
 		Short: "show the version of swctl",
 		Examples: `swctl version
 swctl version -o json | jq -r .version`,
-		Run: a.run(version),
+		Run: alone(func(_ context.Context, r *reply) error { return version(r, build) }),
 	}
 }
+
+// buildInfo tells how the program was built, if that is known.
+type buildInfo func() (*debug.BuildInfo, bool)
 
 // versionInfo is the content of a Version document.
 type versionInfo struct {
@@ -27,12 +31,12 @@ type versionInfo struct {
 	Go       string `json:"go"`
 }
 
-func version(_ context.Context, c *call) error {
-	if err := c.noArgs("swctl %s", c.Command); err != nil {
+func version(r *reply, build buildInfo) error {
+	if err := r.NoArgs("swctl %s", r.Command); err != nil {
 		return err
 	}
 	out := versionInfo{Version: "unknown", Go: "unknown"}
-	if info, ok := c.build(); ok {
+	if info, ok := build(); ok {
 		out.Version, out.Go = cmp.Or(info.Main.Version, "(devel)"), info.GoVersion
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
@@ -40,11 +44,11 @@ func version(_ context.Context, c *call) error {
 			}
 		}
 	}
-	return c.put(api.New("Version", out), func(render.Page) {
+	return r.put(api.New("Version", out), func(render.Page) {
 		about := out.Go
 		if out.Revision != "" {
 			about = fmt.Sprintf("%.7s, %s", out.Revision, out.Go)
 		}
-		fmt.Fprintf(&c.Out, "%s %s (%s)\n", c.Program, out.Version, about)
+		fmt.Fprintf(&r.Out, "%s %s (%s)\n", r.Program, out.Version, about)
 	})
 }

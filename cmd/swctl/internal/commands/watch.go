@@ -7,12 +7,13 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
-func (a *app) watchCommand() *cmdline.Command {
+func watchCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "watch", Args: "[NAME...]",
 		Short: "show what happens, as it happens",
@@ -36,13 +37,13 @@ swctl watch -o jsonl --since 4294967313`,
 		Flags: []cmdline.Flag{
 			{Name: "since", Usage: "`ZXID` the cursor of an event: show what has happened since (default: only what happens)"},
 		},
-		Run: a.run(watch),
+		Run: e.run(watch),
 	}
 }
 
 func watch(ctx context.Context, c *call) error {
 	o := admin.WatchOptions{Jobs: c.Args, Trouble: true}
-	if err := c.wholeJobs(c.Args...); err != nil {
+	if err := wholeJobs(c.Call, c.Args...); err != nil {
 		return err
 	}
 	if text := c.Flags.String("since"); text != "" {
@@ -52,26 +53,16 @@ func watch(ctx context.Context, c *call) error {
 		}
 		o.Since = zxid
 	}
-	if !c.Flags.IsSet(cmdline.FlagTimeout) {
-		c.Timeout = 0
-	}
+	c.Lasts()
 	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		if err := c.awaited(ctx, client); err != nil {
+		if err := awaited(ctx, c.Call, client); err != nil {
 			return err
 		}
 		for ev, err := range client.Watch(ctx, o) {
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				err = c.PutJSON(api.Event(ev))
-			} else {
-				c.page().Event(ev)
-			}
-			if err == nil {
-				err = c.Flush()
-			}
-			if err != nil {
+			if err := c.tell(api.Event(ev), func(p render.Page) { p.Event(ev) }); err != nil {
 				return err
 			}
 		}
@@ -84,14 +75,14 @@ func watch(ctx context.Context, c *call) error {
 }
 
 // awaited says which of the jobs do not exist yet.
-func (c *call) awaited(ctx context.Context, client group.Client) error {
+func awaited(ctx context.Context, c *cmdline.Call, client group.Client) error {
 	if len(c.Args) == 0 {
 		return nil
 	}
 	names, err := client.Names(ctx)
 	for _, name := range c.Args {
 		if err == nil && !slices.Contains(names, name) {
-			c.say("no job " + plain.Quoted(name) + " yet; what happens to it is shown from its beginning")
+			c.Remark("no job " + plain.Quoted(name) + " yet; what happens to it is shown from its beginning")
 		}
 	}
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
-func (a *app) whyCommand() *cmdline.Command {
+func whyCommand(e *env) *cmdline.Command {
 	return &cmdline.Command{
 		Name: "why", Args: "NAME",
 		Short: "explain what became of a tick of a job",
@@ -33,7 +33,7 @@ swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
 		Flags: []cmdline.Flag{
 			{Name: "at", Usage: "`TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339 (default now)"},
 		},
-		Run: a.run(why),
+		Run: e.run(why),
 	}
 }
 
@@ -42,7 +42,7 @@ func why(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	name, err := c.name()
+	name, err := jobName(c.Call)
 	if err != nil {
 		return err
 	}

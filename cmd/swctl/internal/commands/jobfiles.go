@@ -1,0 +1,113 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// filePaths lists the files that the line names.
+func filePaths(c *cmdline.Call) ([]string, error) {
+	paths := c.Flags.StringSlice(flagFile)
+	switch {
+	case len(c.Args) > 0:
+		return nil, cmdline.Usage("%s takes no arguments", c.Command).Try("swctl %s -f %s", c.Command, plain.Quoted(c.Args[0]))
+	case len(paths) == 0 || slices.Contains(paths, ""):
+		return nil, cmdline.Usage("%s needs a file", c.Command).Try("swctl %s -f FILE, a directory, or - for stdin", c.Command)
+	}
+	return paths, nil
+}
+
+// readFiles reads the jobs of the files that the line names, all of which must be right.
+func readFiles(c *cmdline.Call) ([]files.Entry, error) {
+	paths, err := filePaths(c)
+	if err != nil {
+		return nil, err
+	}
+	entries, problems := files.Read(paths, c.Stdin)
+	if len(problems) == 0 {
+		return entries, nil
+	}
+	for _, problem := range problems[1:] {
+		c.Remark(problem.String())
+	}
+	return nil, cmdline.Usage("%s: %s; nothing was changed", c.Command, problems[0]).
+		Try("swctl validate -f FILE checks files without a server")
+}
+
+// readInput reads a file, or stdin for "-".
+func readInput(c *cmdline.Call, path string) ([]byte, error) {
+	in := c.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, cmdline.Usage("%s: %w", c.Command, err).Try("the path of a file that you may read, or - for stdin")
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, files.MaxFile+1))
+	switch {
+	case err != nil:
+		return nil, cmdline.Usage("%s: read %s: %w", c.Command, path, err).Try("the path of a file that you may read, or - for stdin")
+	case len(text) > files.MaxFile:
+		return nil, cmdline.Usage("%s: %s has more than %d MiB", c.Command, path, files.MaxFile>>20).Try("smaller files")
+	}
+	return text, nil
+}
+
+// writeJobs writes jobs where --to says, and overwrites nothing. In a directory the files have that
+// ending.
+func writeJobs(c *cmdline.Call, jobs []job.Job, ending string) (wrote []string, err error) {
+	to := c.Flags.String(flagTo)
+	if to == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(to)
+	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
+		return []string{to}, writeNew(to, jobs...)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // others may read jobs
+		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
+	}
+	for _, j := range jobs {
+		path := filepath.Join(to, j.Name+ending) // names have no /
+		if err := writeNew(path, j); err != nil {
+			return wrote, err
+		}
+		wrote = append(wrote, path)
+	}
+	return wrote, nil
+}
+
+// writeNew writes jobs to a new file: as YAML if its name says so, and otherwise as JSON.
+func writeNew(path string, jobs ...job.Job) error {
+	var text bytes.Buffer
+	var err error
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml":
+		var yaml []byte
+		yaml, err = files.YAML(jobs...)
+		text.Write(yaml)
+	default:
+		err = plain.JSON(&text, "  ", jobs)
+	}
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // others may read jobs
+	if err != nil {
+		return cmdline.Usage("--%s: %w", flagTo, err).Try("a path where nothing is: no file is overwritten")
+	}
+	_, err = file.Write(text.Bytes())
+	return errors.Join(err, file.Close())
+}
