@@ -19,6 +19,17 @@ type SilentError struct{ Code ExitCode }
 
 func (e *SilentError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
+// WithCode gives an error the code with which the program ends, whatever the error is made of.
+func WithCode(code ExitCode, err error) error { return ended{err, code} }
+
+type ended struct {
+	error
+	code ExitCode
+}
+
+// ExitCode implements codedError.
+func (e ended) ExitCode() int { return int(e.code) }
+
 // UsageError refuses a command line.
 type UsageError struct{ err error }
 

@@ -224,7 +224,7 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 	for i := range p.steps {
 		switch s := &p.steps[i]; s.Action {
 		case files.Conflict:
-			return fmt.Errorf("apply: nothing was changed: %w", &conflictError{s})
+			return fmt.Errorf("apply: nothing was changed: %w", conflict(s))
 		case files.Create, files.Change:
 			jobs, of = append(jobs, admin.Submission{Job: s.Job, Options: s.Options}), append(of, s)
 		case files.Unchanged, files.Prune: // the latter is refused with --atomic
@@ -261,7 +261,7 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 		}
 		return fmt.Errorf("prune %s: %w", s.Name, err)
 	case files.Conflict:
-		return &conflictError{s}
+		return conflict(s)
 	case files.Unchanged:
 		s.Outcome = admin.OutcomeUnchanged
 	}
@@ -270,12 +270,7 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 
 const outcomePruned admin.Outcome = "pruned"
 
-// conflictError says that somebody must decide about a job.
-type conflictError struct{ step *files.Step }
-
-func (e *conflictError) Error() string {
-	return fmt.Sprintf("%s: %s: %s", e.step.Place, e.step.Name, e.step.Why)
+// conflict says that somebody must decide about a job.
+func conflict(s *files.Step) error {
+	return cmdline.WithCode(cmdline.ExitConflict, fmt.Errorf("%s: %s: %s", s.Place, s.Name, s.Why))
 }
-
-// ExitCode is the one for a conflict.
-func (e *conflictError) ExitCode() int { return int(cmdline.ExitConflict) }

@@ -66,25 +66,20 @@ func audit(ctx context.Context, r *reply, run auditing) error {
 	}
 	err = r.put(api.New("AuditReport", report), func(p render.Page) { p.Audit(report) })
 	if !report.OK {
-		err = errors.Join(err, brokenError{report})
+		err = errors.Join(err, cmdline.WithCode(cmdline.ExitNo, broken(report)))
 	}
 	return err
 }
 
-// brokenError says that a promise was broken, with the first violation; or what ZooKeeper has lost.
-type brokenError struct{ report txnaudit.Report }
-
-func (e brokenError) Error() string {
-	if len(e.report.Violations) == 0 {
-		first := e.report.Losses[0]
-		return fmt.Sprintf("audit: no promise of the group was broken, but ZooKeeper has lost transactions, the first time zxid %v to %v", first.First, first.Last)
+// broken says that a promise was broken, with the first violation; or what ZooKeeper has lost.
+func broken(report txnaudit.Report) error {
+	if len(report.Violations) == 0 {
+		first := report.Losses[0]
+		return fmt.Errorf("audit: no promise of the group was broken, but ZooKeeper has lost transactions, the first time zxid %v to %v", first.First, first.Last)
 	}
-	first := e.report.Violations[0]
-	return fmt.Sprintf("audit: a promise was broken: %s: zxid %v: %s", first.Job, first.Zxid, first.Text)
+	first := report.Violations[0]
+	return fmt.Errorf("audit: a promise was broken: %s: zxid %v: %s", first.Job, first.Zxid, first.Text)
 }
-
-// ExitCode is the one for a negative result.
-func (brokenError) ExitCode() int { return int(cmdline.ExitNo) }
 
 func auditOptions(c *cmdline.Call) (opts txnaudit.Options, err error) {
 	if err := c.NoArgs("swctl audit --%s DIR", flagTxnLog); err != nil {

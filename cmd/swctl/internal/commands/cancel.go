@@ -98,10 +98,5 @@ func (c *cancellation) act(ctx context.Context, client group.Client) error {
 		}
 		return err
 	})
-	return errors.Join(err, c.put(api.List("JobList", c.done), func(p render.Page) {
-		p.Canceled(c.done)
-		if len(c.done) == 0 {
-			c.Notef("nothing was canceled")
-		}
-	}))
+	return errors.Join(err, putList(c.reply, api.List("JobList", c.done), c.done, render.Page.Canceled, "nothing was canceled"))
 }

@@ -25,12 +25,8 @@ swctl instances enable. Jobs that no other instance can run wait.`,
 swctl instances drain app-2 --reason 'disk is failing'`,
 		Flags: orderFlags(),
 		Run: e.run(func(ctx context.Context, c *call) error {
-			target, err := orderTarget(c.Call, false)
-			if err != nil {
-				return err
-			}
-			return order(ctx, c, target, func(ctx context.Context, client group.Client, opts admin.OrderOptions) (admin.OrderResult, error) {
-				return client.Drain(ctx, target.InstanceID, opts)
+			return order(ctx, c, false, func(client group.Client, ctx context.Context, t admin.Target, opts admin.OrderOptions) (admin.OrderResult, error) {
+				return client.Drain(ctx, t.InstanceID, opts)
 			})
 		}),
 	}
@@ -53,15 +49,7 @@ swctl instances disable app-2 --wait
 swctl instances disable app-2 --job report --reason 'its disk is slow'
 swctl instances disable --host db8 --reason 'new kernel'`,
 		Flags: append(targetFlags(), orderFlags()...),
-		Run: e.run(func(ctx context.Context, c *call) error {
-			target, err := orderTarget(c.Call, true)
-			if err != nil {
-				return err
-			}
-			return order(ctx, c, target, func(ctx context.Context, client group.Client, opts admin.OrderOptions) (admin.OrderResult, error) {
-				return client.DisableAt(ctx, target, opts)
-			})
-		}),
+		Run:   e.run(func(ctx context.Context, c *call) error { return order(ctx, c, true, group.Client.DisableAt) }),
 	}
 }
 
@@ -109,10 +97,15 @@ func orderTarget(c *cmdline.Call, finer bool) (target admin.Target, err error) {
 	return target, nil
 }
 
-// order gives an order, and waits until it is carried out if that is wanted.
+// order gives an order, and waits until it is carried out if that is wanted. Only with finer may it
+// be for other than one instance.
 func order(
-	ctx context.Context, c *call, target admin.Target, give func(context.Context, group.Client, admin.OrderOptions) (admin.OrderResult, error),
+	ctx context.Context, c *call, finer bool, give func(group.Client, context.Context, admin.Target, admin.OrderOptions) (admin.OrderResult, error),
 ) error {
+	target, err := orderTarget(c.Call, finer)
+	if err != nil {
+		return err
+	}
 	whole := target.Host == "" && target.Job == ""
 	if c.Flags.Bool(flagWait) && !whole {
 		return cmdline.Usage("%s: --%s waits until one instance owns nothing, which is not what --%s and --%s ask for", c.Command, flagWait, flagJob, flagHost).
@@ -120,7 +113,7 @@ func order(
 	}
 	by, reason := c.who()
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		result, err := give(ctx, client, admin.OrderOptions{By: by, Reason: reason})
+		result, err := give(client, ctx, target, admin.OrderOptions{By: by, Reason: reason})
 		if err != nil {
 			return err
 		}

@@ -42,10 +42,7 @@ func storedHistory(ctx context.Context, r *reply, stores stores) error {
 		if err != nil {
 			return err
 		}
-		return r.put(api.List("RunLogSummary", sums), func(p render.Page) {
-			p.Summaries(sums)
-			noteEmpty(r.Call, len(sums))
-		})
+		return putList(r, api.List("RunLogSummary", sums), sums, render.Page.Summaries, noneStored, r.ServerType)
 	}
 	var entries []runlog.Entry
 	for e, err := range store.Entries(ctx, q) {
@@ -54,20 +51,15 @@ func storedHistory(ctx context.Context, r *reply, stores stores) error {
 		}
 		entries = append(entries, e)
 	}
-	return r.put(api.List("RunLog", entries), func(p render.Page) {
+	return putList(r, api.List("RunLog", entries), entries, func(p render.Page, entries []runlog.Entry) {
 		p.RunLog(entries, r.Flags.Bool(flagAll))
 		if len(entries) == q.Limit && !r.Flags.IsSet(flagNumber) {
 			r.Notef("these are the newest %d; -n shows more, --since and --until others", q.Limit)
 		}
-		noteEmpty(r.Call, len(entries))
-	})
+	}, noneStored, r.ServerType)
 }
 
-func noteEmpty(c *cmdline.Call, n int) {
-	if n == 0 {
-		c.Notef("the store has no such entries of %s; swctl runlog keeps them from then on when it is started", c.ServerType)
-	}
-}
+const noneStored = "the store has no such entries of %s; swctl runlog keeps them from then on when it is started"
 
 // storeQuery is the flags' query of a store.
 func storeQuery(c *cmdline.Call) (q runlog.Query, err error) {

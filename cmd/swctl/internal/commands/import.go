@@ -82,30 +82,10 @@ func importJobs(ctx context.Context, c *call) error {
 		remarkOn(c.Call, remark)
 	}
 	if n := r.Lost(); n > 0 {
-		err = errors.Join(err, lossError{n})
+		err = errors.Join(err, cmdline.WithCode(cmdline.ExitNo, fmt.Errorf("import: remarks about what is not translated: %d", n)))
 	}
 	return err
 }
-
-// lossError says that not everything was translated.
-type lossError struct{ n int }
-
-func (e lossError) Error() string {
-	return fmt.Sprintf("import: remarks about what is not translated: %d", e.n)
-}
-
-// ExitCode is the one for a negative result.
-func (lossError) ExitCode() int { return int(cmdline.ExitNo) }
-
-// noNamespaceError says that nothing is where the jobs should be.
-type noNamespaceError string
-
-func (e noNamespaceError) Error() string {
-	return "import: there is no namespace " + plain.Quoted(string(e)) + " in ZooKeeper"
-}
-
-// ExitCode is the one for something that does not exist.
-func (noNamespaceError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
 // remarkOn prints a remark to stderr, for people: documents have them.
 func remarkOn(c *cmdline.Call, r imports.Remark) {
@@ -166,7 +146,8 @@ func importElastic(ctx context.Context, c *call, opts imports.Options) (r import
 		refused := new(invalid.FieldError)
 		switch {
 		case errors.Is(err, admin.ErrNotFound):
-			return cmdline.WithHint(noNamespaceError(namespace), "the namespace of ElasticJob's registry center, and --zk with its servers and no chroot")
+			absent := fmt.Errorf("import: there is no namespace %s in ZooKeeper", plain.Quoted(namespace))
+			return cmdline.WithHint(cmdline.WithCode(cmdline.ExitNotFound, absent), "the namespace of ElasticJob's registry center, and --zk with its servers and no chroot")
 		case errors.As(err, &refused):
 			return cmdline.Usage("--%s %q: %w", flagNamespace, namespace, refused.Err)
 		case err != nil:

@@ -106,11 +106,6 @@ func goneInstances(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.put(api.List("GoneInstanceList", gone), func(p render.Page) {
-			p.Gone(gone)
-			if len(gone) == 0 {
-				c.Notef("no instance has left within the last day")
-			}
-		})
+		return putList(c.reply, api.List("GoneInstanceList", gone), gone, render.Page.Gone, "no instance has left within the last day")
 	})
 }

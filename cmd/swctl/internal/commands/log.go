@@ -48,11 +48,6 @@ func showLog(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.put(api.List("Log", entries), func(p render.Page) {
-			p.Log(entries)
-			if len(entries) == 0 {
-				c.Notef("nothing is in the log")
-			}
-		})
+		return putList(c.reply, api.List("Log", entries), entries, render.Page.Log, "nothing is in the log")
 	})
 }

@@ -102,18 +102,10 @@ func noneHasRun(set cmdline.Settings, known []string) string {
 func empty(ctx context.Context, set cmdline.Settings, client group.Client) error {
 	hint, err := unknownServerType(ctx, set, client)
 	if hint != "" {
-		return cmdline.WithHint(noServerTypeError(set.ServerType), "%s", hint)
+		return cmdline.WithHint(cmdline.WithCode(cmdline.ExitNotFound, errors.New("no such server type: "+set.ServerType)), "%s", hint)
 	}
 	return err
 }
-
-// noServerTypeError refuses a server type that does not exist.
-type noServerTypeError string
-
-func (e noServerTypeError) Error() string { return "no such server type: " + string(e) }
-
-// ExitCode is the one for a job that does not exist.
-func (noServerTypeError) ExitCode() int { return int(cmdline.ExitNotFound) }
 
 // handlerMeant remarks that another job's handler has nearly the name that nobody has registered.
 func handlerMeant(ctx context.Context, c *cmdline.Call, client group.Client, status admin.JobStatus) {

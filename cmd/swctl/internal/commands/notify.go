@@ -116,12 +116,6 @@ type notified struct {
 	Target string `json:"target"`
 }
 
-// untoldError means that a target did not take a message.
-type untoldError struct{ error }
-
-// ExitCode tells scripts that swctl has done its part.
-func (untoldError) ExitCode() int { return int(cmdline.ExitNo) }
-
 func testNotifier(ctx context.Context, c *call) error {
 	n, err := notifierOf(c)
 	if err != nil {
@@ -136,7 +130,7 @@ func testNotifier(ctx context.Context, c *call) error {
 		return cmdline.Usage("--%s %s: %w", flagTo, target, refused.Err)
 	}
 	if err != nil {
-		return untoldError{fmt.Errorf("%s: %w", target, err)}
+		return cmdline.WithCode(cmdline.ExitNo, fmt.Errorf("%s: %w", target, err)) // swctl has done its part
 	}
 	return c.put(api.New("Notification", notified{target}), func(render.Page) {
 		fmt.Fprintf(&c.Out, "sent a test message to %s\n", plain.Printable(target))

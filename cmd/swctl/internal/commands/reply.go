@@ -67,6 +67,16 @@ func (r *reply) put(document any, people func(render.Page)) error {
 	return nil
 }
 
+// putList puts a document, or the table of its list, and below that a remark if the list is empty.
+func putList[T any](r *reply, document any, list []T, table func(render.Page, []T), none string, args ...any) error {
+	return r.put(document, func(p render.Page) {
+		table(p, list)
+		if len(list) == 0 {
+			r.Notef(none, args...)
+		}
+	})
+}
+
 // tell is put for a command that keeps running: it prints at once.
 func (r *reply) tell(document any, people func(render.Page)) error {
 	err := r.put(document, people)

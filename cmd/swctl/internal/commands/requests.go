@@ -51,12 +51,7 @@ func requests(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.put(api.List("RequestList", list), func(p render.Page) {
-			p.Requests(list)
-			if len(list) == 0 {
-				c.Notef("no pending requests for %s", plain.Quoted(name))
-			}
-		})
+		return putList(c.reply, api.List("RequestList", list), list, render.Page.Requests, "no pending requests for %s", plain.Quoted(name))
 	})
 }
 
@@ -74,11 +69,7 @@ func cancelRequests(ctx context.Context, c *call) error {
 		if err != nil && len(list) == 0 {
 			return err
 		}
-		return errors.Join(err, c.put(api.List("CanceledRequestList", list), func(p render.Page) {
-			p.Requests(list)
-			if len(list) == 0 {
-				c.Notef("no pending %s of %s; swctl requests shows what has started", which, plain.Quoted(name))
-			}
-		}))
+		return errors.Join(err, putList(c.reply, api.List("CanceledRequestList", list), list, render.Page.Requests,
+			"no pending %s of %s; swctl requests shows what has started", which, plain.Quoted(name)))
 	})
 }

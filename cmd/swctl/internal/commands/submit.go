@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -81,10 +80,7 @@ func submit(ctx context.Context, c *call) error {
 		return fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		done, err := client.Submit(ctx, j, opts)
-		if errors.Is(err, admin.ErrExists) {
-			return cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
-		}
+		done, err := submitted(ctx, client, j, opts)
 		if err != nil {
 			return err
 		}

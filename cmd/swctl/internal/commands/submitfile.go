@@ -40,40 +40,39 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 				return cmdline.WithHint(fmt.Errorf("%w; nothing was submitted", err), "%s", cmdline.HintOf(err))
 			}
 		}
-		var changes []api.Change
-		err := eachSubmitted(ctx, client, jobs, opts, func(done admin.Change) {
-			changes = append(changes, api.ChangeOf(done, opts.DryRun, admin.JobStatus{}))
-		})
+		changes, err := eachSubmitted(ctx, client, jobs, opts)
 		if err != nil && len(changes) == 0 {
 			return err
 		}
-		putErr := c.put(api.List("SubmitResultList", changes), func(p render.Page) {
+		return errors.Join(err, c.put(api.List("SubmitResultList", changes), func(p render.Page) {
 			for _, change := range changes {
 				p.Changed(change, "not awaited")
 			}
-		})
-		return errors.Join(err, putErr)
+		}))
 	})
 }
 
-func eachSubmitted(ctx context.Context, client group.Client, jobs []job.Job, opts admin.SubmitOptions, use func(admin.Change)) error {
+// eachSubmitted submits one job after the other, and ends with the first error, which then names
+// how many were not submitted.
+func eachSubmitted(ctx context.Context, client group.Client, jobs []job.Job, opts admin.SubmitOptions) (changes []api.Change, err error) {
 	for i, j := range jobs {
-		done, err := client.Submit(ctx, j, opts)
-		if err == nil {
-			use(done)
-			continue
-		}
-		hint := ""
-		if errors.Is(err, admin.ErrExists) {
-			hint = fmt.Sprintf("swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
-		}
-		if left := jobs[i+1:]; len(left) > 0 {
+		done, err := submitted(ctx, client, j, opts)
+		if left := jobs[i+1:]; err != nil && len(left) > 0 {
 			err = fmt.Errorf("%w; it and %s after it were not submitted", err, render.Count(len(left)))
 		}
-		if hint != "" {
-			err = cmdline.WithHint(err, "%s", hint)
+		if err != nil {
+			return changes, err
 		}
-		return err
+		changes = append(changes, api.ChangeOf(done, opts.DryRun, admin.JobStatus{}))
 	}
-	return nil
+	return changes, nil
+}
+
+// submitted submits a job. If another one has its name, the error says what to try.
+func submitted(ctx context.Context, client group.Client, j job.Job, opts admin.SubmitOptions) (admin.Change, error) {
+	done, err := client.Submit(ctx, j, opts)
+	if errors.Is(err, admin.ErrExists) {
+		err = cmdline.WithHint(err, "swctl show %s to see it, --replace to change it", plain.Quoted(j.Name))
+	}
+	return done, err
 }

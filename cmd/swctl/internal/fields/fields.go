@@ -341,8 +341,15 @@ func Changes(c *cmdline.Call) (change func(*job.Job), given bool, err error) {
 	}, len(changes) > 0, nil
 }
 
-// Differences lists what changed, as field, before, arrow and after.
-func Differences(before, after job.Job) (changes [][4]string) {
+// Difference is a part of a job that is to be changed, or was.
+type Difference struct {
+	Field string `json:"field"` // its name, with the key if it has several values
+	From  string `json:"from"`  // empty if there was nothing
+	To    string `json:"to"`
+}
+
+// Differences lists how a job differs from another one.
+func Differences(before, after job.Job) (changes []Difference) {
 	for _, f := range table {
 		was, is := map[string]string{}, map[string]string{}
 		var keys []string
@@ -357,7 +364,7 @@ func Differences(before, after job.Job) (changes [][4]string) {
 		slices.Sort(keys)
 		for _, key := range slices.Compact(keys) {
 			if was[key] != is[key] {
-				changes = append(changes, [4]string{strings.TrimSpace(f.name + " " + key), was[key], "->", is[key]})
+				changes = append(changes, Difference{strings.TrimSpace(f.name + " " + key), was[key], is[key]})
 			}
 		}
 	}

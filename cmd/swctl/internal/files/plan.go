@@ -26,20 +26,13 @@ const (
 	Conflict  Action = "conflict"  // nothing is done: see Step.Why
 )
 
-// Difference is a part of a job that is to be changed.
-type Difference struct {
-	Field string `json:"field"` // its name, with the key if it has several values
-	From  string `json:"from"`  // empty if there was nothing
-	To    string `json:"to"`
-}
-
 // Step is the part of a plan for one job.
 type Step struct {
 	Action Action `json:"action"`
 	Name   string `json:"name"`
 	// Place is where the files have the job: file:line:column. It is absent when that is nowhere.
-	Place       string       `json:"place,omitempty"`
-	Differences []Difference `json:"differences,omitempty"`
+	Place       string              `json:"place,omitempty"`
+	Differences []fields.Difference `json:"differences,omitempty"`
 	// Why explains a conflict.
 	Why string `json:"why,omitempty"`
 	// EditedBy is who changed the job since its set was applied, if that is on record.
@@ -102,9 +95,7 @@ func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
 		return s
 	}
 	s.Options.Replace, s.Options.Seen = true, &admin.Seen{ID: was.ID, Version: was.Version}
-	for _, d := range fields.Differences(was.Job.WithDefaults(), e.Job.WithDefaults()) {
-		s.differs(d[0], d[1], d[3])
-	}
+	s.Differences = append(s.Differences, fields.Differences(was.Job.WithDefaults(), e.Job.WithDefaults())...)
 	if s.Options.Set != was.Set {
 		s.differs("set", was.Set, s.Options.Set)
 	}
@@ -125,7 +116,7 @@ func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
 }
 
 func (s *Step) differs(field, from, to string) {
-	s.Differences = append(s.Differences, Difference{field, from, to})
+	s.Differences = append(s.Differences, fields.Difference{Field: field, From: from, To: to})
 }
 
 func (s *Step) conflictf(format string, args ...any) {

@@ -91,11 +91,8 @@ func Dial(ctx context.Context, cfg admin.Config) (Client, error) {
 // answers at first, that is the error, unless --timeout was given: then it says so, and keeps
 // trying.
 func Do(ctx context.Context, set cmdline.Settings, dial Dialer, say func(string), do func(context.Context, Client) error) error {
-	if set.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, set.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := set.Within(ctx)
+	defer cancel()
 	return connected(ctx, set, dial, say, nil, do)
 }
 

@@ -28,15 +28,15 @@ func (p Page) Changed(change api.Change, owner string) {
 		p.linef("  its shards change %s", job.Resizing)
 	}
 	if change.Before != nil {
-		p.differences(*change.Before, job.Job)
+		p.differences(fields.Differences(*change.Before, job.Job))
 	}
 }
 
-// differences lists how a job differs from another one.
-func (p Page) differences(before, after job.Job) {
+// differences lists parts of a job that are changed.
+func (p Page) differences(all []fields.Difference) {
 	var t output.Table
-	for _, difference := range fields.Differences(before, after) {
-		t.Row(difference[:]...)
+	for _, d := range all {
+		t.Row(d.Field, d.From, "->", d.To)
 	}
 	t.Write(p.Out, "  ")
 }

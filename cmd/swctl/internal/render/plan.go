@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
 )
 
@@ -25,11 +24,7 @@ func (p Page) Plan(steps []files.Step, dryRun bool) {
 			continue
 		}
 		p.linef("%s %s  %s", word, s.Name, s.Place)
-		var t output.Table
-		for _, d := range s.Differences {
-			t.Row(d.Field, d.From, "->", d.To)
-		}
-		t.Write(p.Out, "  ")
+		p.differences(s.Differences)
 		if by := s.EditedBy; by != nil {
 			p.linef("  %s had changed it %s: %s", by.By, plain.Moment(by.At, p.Now, s.Was.Job.Zone()), by.Kind)
 		} else if s.Was.Edited {

@@ -80,7 +80,7 @@ func (p Page) JobVersion(v admin.JobVersion, present *job.Job) {
 	p.field("Name", v.Job.Name)
 	p.version(v.Number, v)
 	if present != nil {
-		p.differences(v.Job, *present)
+		p.differences(fields.Differences(v.Job, *present))
 		return
 	}
 	for _, line := range fields.Describe(v.Job) {
