@@ -77,26 +77,21 @@ func (c *call) asking(do func(context.Context, group.Client) error) func(context
 func (c *call) confirmed(ctx context.Context, look func(context.Context, group.Client) (cmdline.Question, error),
 	act func(context.Context, group.Client) error,
 ) error {
-	if c.Flags.Bool(flagYes) {
-		return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-			if _, err := look(ctx, client); err != nil {
-				return err
-			}
-			return act(ctx, client)
-		})
-	}
-	if !c.Interactive {
+	yes := c.Flags.Bool(flagYes)
+	if !yes && !c.Interactive {
 		return cmdline.WithHint(fmt.Errorf("%s: %w: there is no terminal to ask on", c.Command, cmdline.ErrUnconfirmed), "add --yes")
 	}
 	var question cmdline.Question
 	err := c.connected(ctx, func(ctx context.Context, client group.Client) (err error) {
-		question, err = look(ctx, client)
+		if question, err = look(ctx, client); err == nil && yes {
+			err = act(ctx, client)
+		}
 		return err
 	})
-	if err == nil && question.Text != "" {
+	if err == nil && !yes && question.Text != "" {
 		err = c.Confirm(ctx, question)
 	}
-	if err != nil {
+	if err != nil || yes {
 		return err
 	}
 	return c.connected(ctx, act)

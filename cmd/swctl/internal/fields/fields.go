@@ -144,31 +144,44 @@ func durationOr(name string, f field, at func(*job.Job) *time.Duration) field {
 	})
 }
 
-// pairs are set beside those that the job has.
-func pairs(f field, at func(*job.Job) *map[string]string) field {
-	f.repeated, f.schema = true, anyTexts
+// keyed is a field with a value for each of some keys. Those that the flag has are set beside those
+// that the job has.
+func keyed[K cmp.Ordered, V any](f field, at func(*job.Job) *map[K]V, format func(K, V) value,
+	parse func(f field, given map[string]string) (map[K]V, error),
+) field {
+	f.repeated = true
 	f.values = func(j job.Job) (values []value) {
 		for _, key := range slices.Sorted(maps.Keys(*at(&j))) {
-			values = append(values, value{key, (*at(&j))[key]})
+			values = append(values, format(key, (*at(&j))[key]))
 		}
 		return values
 	}
 	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
 		given, err := c.Pairs(f.flag)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parse(f, given)
 		return func(j *job.Job) {
-			merged := map[string]string{}
+			merged := map[K]V{}
 			maps.Copy(merged, *at(j))
-			maps.Copy(merged, given)
+			maps.Copy(merged, parsed)
 			*at(j) = merged
 		}, err
 	}
 	f.remove = func(c *cmdline.Call, f field) func(*job.Job) {
 		keys := c.Flags.StringSlice(f.drop)
 		return func(j *job.Job) {
-			maps.DeleteFunc(*at(j), func(key, _ string) bool { return slices.Contains(keys, key) })
+			maps.DeleteFunc(*at(j), func(key K, of V) bool { return slices.Contains(keys, format(key, of).key) })
 		}
 	}
 	return f
+}
+
+func pairs(f field, at func(*job.Job) *map[string]string) field {
+	f.schema = anyTexts
+	return keyed(f, at, func(key, text string) value { return value{key, text} },
+		func(_ field, given map[string]string) (map[string]string, error) { return given, nil })
 }
 
 // list has texts that are set beside those that the job has.
@@ -197,75 +210,62 @@ func list(f field, at func(*job.Job) *[]string) field {
 // everything is the flag's word for an empty list of kinds.
 const everything = "all"
 
-// notices are set beside other targets'.
+// notices are kinds of events by target.
 func notices(f field, at func(*job.Job) *map[string][]job.NotifyKind) field {
 	kinds := map[string]any{"type": "array", "items": map[string]any{"enum": job.NotifyKinds()}}
-	f.repeated, f.schema = true, map[string]any{"type": "object", "additionalProperties": kinds}
-	f.values = func(j job.Job) (values []value) {
-		for _, target := range slices.Sorted(maps.Keys(*at(&j))) {
-			var kinds []string
-			for _, kind := range (*at(&j))[target] {
-				kinds = append(kinds, string(kind))
-			}
-			values = append(values, value{target, cmp.Or(strings.Join(kinds, ","), everything)})
+	f.schema = map[string]any{"type": "object", "additionalProperties": kinds}
+	f = keyed(f, at, func(target string, kinds []job.NotifyKind) value {
+		var texts []string
+		for _, kind := range kinds {
+			texts = append(texts, string(kind))
 		}
-		return values
-	}
+		return value{target, cmp.Or(strings.Join(texts, ","), everything)}
+	}, func(_ field, given map[string]string) (map[string][]job.NotifyKind, error) {
+		of := map[string][]job.NotifyKind{}
+		for target, text := range given {
+			of[target] = []job.NotifyKind{}
+			if text == everything {
+				continue
+			}
+			for kind := range strings.SplitSeq(text, ",") {
+				of[target] = append(of[target], job.NotifyKind(strings.TrimSpace(kind)))
+			}
+		}
+		return of, nil
+	})
+	read := f.read
 	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
-		given, err := c.Pairs(f.flag)
+		change, err := read(c, f)
 		if err != nil {
-			return nil, cmdline.WithHint(err, "%s", f.try)
+			err = cmdline.WithHint(err, "%s", f.try)
 		}
-		return func(j *job.Job) {
-			merged := map[string][]job.NotifyKind{}
-			maps.Copy(merged, *at(j))
-			for target, text := range given {
-				merged[target] = []job.NotifyKind{}
-				if text == everything {
-					continue
-				}
-				for kind := range strings.SplitSeq(text, ",") {
-					merged[target] = append(merged[target], job.NotifyKind(strings.TrimSpace(kind)))
-				}
-			}
-			*at(j) = merged
-		}, nil
-	}
-	f.remove = func(c *cmdline.Call, f field) func(*job.Job) {
-		targets := c.Flags.StringSlice(f.drop)
-		return func(j *job.Job) {
-			maps.DeleteFunc(*at(j), func(target string, _ []job.NotifyKind) bool { return slices.Contains(targets, target) })
-		}
+		return change, err
 	}
 	return f
 }
 
-// shardParams are set beside those that the job has; an empty one is removed. It
-// is up to the job which shards there are.
+// shardParams are texts by shard; an empty one is removed. The job judges which shards there are.
 func shardParams(f field) field {
-	f.repeated, f.schema = true, anyTexts
-	f.values = func(j job.Job) (values []value) {
-		for _, k := range slices.Sorted(maps.Keys(j.ShardParameters)) {
-			values = append(values, value{strconv.Itoa(k), j.ShardParameters[k]})
-		}
-		return values
-	}
-	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
-		given, err := c.Pairs(f.flag)
-		params := map[int]string{}
-		for _, key := range slices.Sorted(maps.Keys(given)) {
-			k, bad := strconv.Atoi(key)
-			if err == nil && (bad != nil || strconv.Itoa(k) != key) {
-				err = cmdline.Usage("--%s %q: want the number of a shard, from 0", f.flag, key+"="+given[key]).Try("--%s 0=Beijing", f.flag)
+	f.schema = anyTexts
+	f = keyed(f, func(j *job.Job) *map[int]string { return &j.ShardParameters },
+		func(k int, param string) value { return value{strconv.Itoa(k), param} },
+		func(f field, given map[string]string) (params map[int]string, err error) {
+			params = map[int]string{}
+			for _, key := range slices.Sorted(maps.Keys(given)) {
+				k, bad := strconv.Atoi(key)
+				if err == nil && (bad != nil || strconv.Itoa(k) != key) {
+					err = cmdline.Usage("--%s %q: want the number of a shard, from 0", f.flag, key+"="+given[key]).Try("--%s 0=Beijing", f.flag)
+				}
+				params[k] = given[key]
 			}
-			params[k] = given[key]
-		}
+			return params, err
+		})
+	read := f.read
+	f.read = func(c *cmdline.Call, f field) (func(*job.Job), error) {
+		change, err := read(c, f)
 		return func(j *job.Job) {
-			merged := map[int]string{}
-			maps.Copy(merged, j.ShardParameters)
-			maps.Copy(merged, params)
-			maps.DeleteFunc(merged, func(_ int, param string) bool { return param == "" }) // as good as none
-			j.ShardParameters = merged
+			change(j)
+			maps.DeleteFunc(j.ShardParameters, func(_ int, param string) bool { return param == "" }) // as good as none
 		}, err
 	}
 	return f

@@ -220,20 +220,15 @@ func isCleanPath(program string) bool {
 		!strings.Contains(program+"/", "/./") && !strings.Contains(program+"/", "/../")
 }
 
-// quoted is as much of a text as fits in a remark, on one line.
-func quoted(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > 4*maxQuoted {
-		text = strings.ToValidUTF8(text[:4*maxQuoted], "") + "..."
-	}
-	return text
-}
+// quoted is as much of a text as fits in a remark, and part a short excerpt of the source.
+func quoted(text string) string { return excerpt(text, 4*maxQuoted) }
+func part(text string) string   { return excerpt(text, maxQuoted) }
 
-// part is a short excerpt of the source.
-func part(text string) string {
+// excerpt is the beginning of a text, of so many bytes, on one line.
+func excerpt(text string, most int) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > maxQuoted {
-		text = strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
 }

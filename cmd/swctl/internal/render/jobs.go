@@ -54,19 +54,19 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 // shards is a table with a row for each shard of a job, or for each instance of one that runs on
 // all.
 func (p Page) shards(job admin.JobStatus) {
-	if words.Everywhere(job) {
-		t := p.table([]string{"INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, "TOKEN", "SINCE")
-		for _, slot := range job.Slots {
-			columns := p.slot(unpaused(slot))
-			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
-			t.Paint("STATE", color(slot.Conditions))
-		}
-		t.Write(p.Out, "  ")
-		return
+	header, below := []string{"SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, []string{"TOKEN", "SINCE", "PARAMETER"}
+	everywhere := words.Everywhere(job)
+	if everywhere {
+		header, below = []string{"INSTANCE", "STATE", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, []string{"TOKEN", "SINCE"}
 	}
-	t := p.table([]string{"SHARD", "PARAMETER", "STATE", "OWNER", "SINCE", "TOKEN", "LAST", "NEXT", "REASON"}, "TOKEN", "SINCE", "PARAMETER")
+	t := p.table(header, below...)
 	for _, slot := range job.Slots {
-		t.Row(append([]string{strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter}, p.slot(unpaused(slot))...)...)
+		columns := p.slot(unpaused(slot))
+		if everywhere {
+			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
+		} else {
+			t.Row(append([]string{strconv.Itoa(slot.Shard.Index), slot.Shard.Parameter}, columns...)...)
+		}
 		t.Paint("STATE", color(slot.Conditions))
 	}
 	t.Write(p.Out, "  ")
