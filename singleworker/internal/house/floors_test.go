@@ -14,7 +14,8 @@ import (
 // floorsOf are the files of packages from the bottom up: each may mention what is declared on its
 // own floor and below. So in package lease the values that decide are read, and tested, without the
 // machine that carries their decisions out, in package runner the parts without the runner, in
-// package web everything below the routes, and in swctl's commands a line without a group to ask.
+// package web everything below the routes, in swctl's commands a line without a group to ask, and
+// in its package render the times without a page.
 var floorsOf = map[string][][]string{"internal/lease": {
 	{"config.go", "event.go", "past.go"},
 	{"peers.go", "skip.go"},
@@ -51,6 +52,14 @@ var floorsOf = map[string][][]string{"internal/lease": {
 		"ui.go", "undelete.go", "version.go", "watch.go", "why.go",
 	},
 	{"main.go"},
+}, "../cmd/swctl/internal/render": {
+	{"clock.go"},
+	{"render.go"},
+	{
+		"audit.go", "changes.go", "doctor.go", "events.go", "instance.go", "instances.go", "jobs.go", "log.go", "plan.go", "roles.go",
+		"runs.go", "show.go", "top.go",
+	},
+	{"runlog.go"},
 }}
 
 func TestFloors(t *testing.T) {

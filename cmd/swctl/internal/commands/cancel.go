@@ -70,7 +70,7 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 	of := plain.Printable(fmt.Sprintf("of %s at %s", c.ServerType, c.ZK))
 	var table bytes.Buffer
 	if len(c.victims) > 1 || c.all {
-		render.Page{Out: &table, Now: c.now()}.Jobs(c.victims, "  ")
+		render.Page{Out: &table, Clock: render.Clock{Now: c.now()}}.Jobs(c.victims, "  ")
 	}
 	q = cmdline.Question{Nothing: "nothing was canceled"}
 	switch {

@@ -41,7 +41,7 @@ func repair(ctx context.Context, c *call) error {
 			return q, err
 		}
 		var text bytes.Buffer
-		render.Page{Out: &text, Now: c.now()}.Unreadable(nodes)
+		render.Page{Out: &text, Clock: render.Clock{Now: c.now()}}.Unreadable(nodes)
 		fmt.Fprintf(&text, "rewrite these %d nodes of %s? [y/N] ", len(nodes), plain.Printable(name))
 		return cmdline.Question{Text: text.String(), Nothing: "nothing was written"}, repairable(name, nodes)
 	}, func(ctx context.Context, client group.Client) error {

@@ -55,7 +55,7 @@ func (r *reply) clocked(err error) error {
 // page is the output for people.
 func (r *reply) page() render.Page {
 	columns, _, colors := r.Screen()
-	return render.Page{Out: &r.Out, Now: r.now(), Columns: columns, Color: colors, Wide: r.Wide, Times: r.Times}
+	return render.Page{Clock: render.Clock{Now: r.now(), Times: r.Times}, Out: &r.Out, Columns: columns, Color: colors, Wide: r.Wide}
 }
 
 // put prints a document under -o json, and what people makes of it otherwise.

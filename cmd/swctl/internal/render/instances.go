@@ -2,7 +2,6 @@ package render
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -95,12 +94,4 @@ func (p Page) Enabled(target admin.Target, result admin.OrderResult) {
 	case instance.Withdrawn:
 		p.linef("  it stays drained: its own program has called Manager.Drain")
 	}
-}
-
-// Count is "1 job" or "2 jobs".
-func Count(jobs int) string {
-	if jobs == 1 {
-		return "1 job"
-	}
-	return fmt.Sprintf("%d jobs", jobs)
 }

@@ -20,11 +20,11 @@ func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
 	}
 	t := p.table(header, "ZONE", "SCHEDULE")
 	for _, job := range jobs {
-		owner, _, _ := p.owner(job)
+		owner, _, _ := ownerCells(p.Clock, job)
 		if len(job.Slots) > 0 {
 			owner = words.Owners(job.Slots)
 		}
-		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.Health(job), owner, p.last(job), p.ago(job.NextRun)}
+		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.Health(job), owner, lastCell(p.Clock, job), p.ago(job.NextRun)}
 		if reasons {
 			row = append(row, words.Line(job.Conditions))
 		}
@@ -44,7 +44,7 @@ func (p Page) WideJobs(jobs []admin.JobStatus) {
 			if slot.Shard != nil {
 				param = slot.Shard.Parameter
 			}
-			t.Row(append([]string{words.Name(slot), slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param}, p.slot(slot)...)...)
+			t.Row(append([]string{words.Name(slot), slot.Job.Schedule, slot.Job.TimeZone, slot.Job.Handler, param}, slotCells(p.Clock, slot)...)...)
 			t.Paint("STATE", color(slot.Conditions))
 		}
 	}
@@ -61,7 +61,7 @@ func (p Page) shards(job admin.JobStatus) {
 	}
 	t := p.table(header, below...)
 	for _, slot := range job.Slots {
-		columns := p.slot(unpaused(slot))
+		columns := slotCells(p.Clock, unpaused(slot))
 		if everywhere {
 			t.Row(append([]string{slot.InstanceID, columns[0]}, columns[2:]...)...)
 		} else {
@@ -80,29 +80,29 @@ func unpaused(slot admin.JobStatus) admin.JobStatus {
 	return slot
 }
 
-// slot is the end of a wide row.
-func (p Page) slot(slot admin.JobStatus) []string {
-	owner, since, token := p.owner(slot)
-	return []string{words.Health(slot), owner, since, token, p.last(slot), p.ago(slot.NextRun), words.Line(slot.Conditions)}
+// slotCells is the end of a wide row.
+func slotCells(c Clock, slot admin.JobStatus) []string {
+	owner, since, token := ownerCells(c, slot)
+	return []string{words.Health(slot), owner, since, token, lastCell(c, slot), c.ago(slot.NextRun), words.Line(slot.Conditions)}
 }
 
-// owner is who owns a job, or a shard, since when and with which token.
-func (p Page) owner(job admin.JobStatus) (owner, since, token string) {
+// ownerCells is who owns a job, or a shard, since when and with which token.
+func ownerCells(c Clock, job admin.JobStatus) (owner, since, token string) {
 	if o := job.Owner; o != nil {
-		return o.InstanceID, p.ago(o.Since), strconv.FormatInt(o.Token, 10)
+		return o.InstanceID, c.ago(o.Since), strconv.FormatInt(o.Token, 10)
 	}
 	return "", "", ""
 }
 
-// last is the result of the last run of a job, or of the last runs of its shards, with their tick.
-func (p Page) last(job admin.JobStatus) string {
-	text := words.LastRun(job.LastRun, p.Now)
+// lastCell is the result of the last run of a job, or of its shards' last runs, with their tick.
+func lastCell(c Clock, job admin.JobStatus) string {
+	text := words.LastRun(job.LastRun, c.Now)
 	if len(job.Slots) > 0 {
-		text = words.LastOf(job.Slots, p.Now)
+		text = words.LastOf(job.Slots, c.Now)
 	}
 	tick := words.LastTick(job)
-	if result, dated := strings.CutSuffix(text, plain.Relative(tick, p.Now)); dated {
-		return result + p.ago(tick)
+	if result, dated := strings.CutSuffix(text, plain.Relative(tick, c.Now)); dated {
+		return result + c.ago(tick)
 	}
 	return text
 }

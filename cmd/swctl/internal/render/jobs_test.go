@@ -19,7 +19,7 @@ func TestJobsThatAreDone(t *testing.T) {
 		24 * time.Hour: "3h ago, removed in 21h", job.KeepForever: "3h ago, kept until it is canceled",
 	} {
 		var out bytes.Buffer
-		p := Page{Out: &out, Now: now}
+		p := Page{Out: &out, Clock: Clock{Now: now}}
 		one := admin.JobStatus{
 			Name: "once", State: admin.StateDone, DoneAt: now.Add(-3 * time.Hour), Reason: reason.Reason{Code: reason.Done},
 			Job: job.Job{Name: "once", Schedule: "@at 2026-12-24T21:00:00Z", KeepDone: keep}.WithDefaults(),

@@ -6,7 +6,6 @@ package render
 import (
 	"bytes"
 	"fmt"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -17,21 +16,13 @@ import (
 
 // Page is the output of one command.
 type Page struct {
-	Out *bytes.Buffer
-	Now time.Time // relative times count from it
+	Clock
 
-	Columns int    // of the terminal; 0 means no limit
-	Color   bool   // states are colored
-	Wide    bool   // with whole run IDs
-	Times   string // one of those below; "" means that each table knows best
+	Out     *bytes.Buffer
+	Columns int  // of the terminal; 0 means no limit
+	Color   bool // states are colored
+	Wide    bool // with whole run IDs
 }
-
-// The forms of times that a reader can want.
-const (
-	TimesRelative = "relative"
-	TimesLocal    = "local"
-	TimesUTC      = "utc"
-)
 
 // table begins a table with that header. If it does not fit into the terminal, the last column goes
 // below its row, and then the ones that are named in below.
@@ -63,41 +54,6 @@ func (p Page) linef(format string, args ...any) {
 	p.Out.WriteString(plain.Printable(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// moment is a time in full and seen from now; "-" for the zero time.
-func (p Page) moment(t time.Time, zone *time.Location) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return plain.Moment(t, p.Now, p.in(zone))
-}
-
-// ago is a moment that tables have relative to now, and at one that they have in full, unless the
-// reader wants otherwise.
-func (p Page) ago(t time.Time) string {
-	if p.Times == TimesLocal || p.Times == TimesUTC {
-		return plain.Absolute(t, p.in(nil))
-	}
-	return plain.Relative(t, p.Now)
-}
-
-func (p Page) at(t time.Time, zone *time.Location) string {
-	if p.Times == TimesRelative {
-		return plain.Relative(t, p.Now)
-	}
-	return plain.Absolute(t, p.in(zone))
-}
-
-// in is the zone that the reader wants, or that one.
-func (p Page) in(zone *time.Location) *time.Location {
-	switch p.Times {
-	case TimesLocal:
-		return time.Local //nolint:gosmopolitan // it is what the reader asks for
-	case TimesUTC:
-		return time.UTC
-	}
-	return zone
-}
-
 // Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is
 // "was " or empty.
 func Named(job admin.JobStatus, was string) string {
@@ -112,4 +68,12 @@ func Named(job admin.JobStatus, was string) string {
 		version = fmt.Sprintf("%sv%d, ", was, job.Number)
 	}
 	return plain.Printable(fmt.Sprintf("%s (%s%s)", job.Name, version, owner))
+}
+
+// Count is "1 job" or "2 jobs".
+func Count(jobs int) string {
+	if jobs == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", jobs)
 }

@@ -3,14 +3,10 @@ package render
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
-	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
@@ -49,46 +45,4 @@ func (p Page) Summaries(sums []runlog.Summary) {
 		t.Row(words.Summary(s, p.Now)...)
 	}
 	t.Write(p.Out, "")
-}
-
-// historyHeader heads what historyRow returns.
-var historyHeader = []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
-
-// historyBelow are the columns that a narrow terminal has below the rows first.
-var historyBelow = []string{"CAUSE", "RUN", "ATTEMPT"}
-
-// outcome is the color of an entry.
-func outcome(e history.Entry) output.Color {
-	switch e.State {
-	case history.StateOK:
-		return output.Green
-	case history.StateRunning, history.StateSkipped, history.StateWaiting, "": // the last is no run
-		return output.Plain
-	case history.StateInterrupted, history.StateUnknown, history.StateRefused:
-		return output.Yellow
-	default:
-		return output.Red
-	}
-}
-
-// historyRow is a line about what became of a tick.
-func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
-	row := []string{p.at(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", p.runID(e.RunID), words.Note(e, p.in(zone), p.Now)}
-	if e.RunID != "" {
-		row[5] = strconv.Itoa(e.Attempt)
-	}
-	if e.Manual != "" {
-		row[6] = "manual"
-	}
-	if !e.Started.IsZero() {
-		row[2] = plain.Span(e.Started.Sub(e.Tick))
-	}
-	switch {
-	case e.Started.IsZero():
-	case !e.Ended.IsZero():
-		row[3] = plain.Span(e.Ended.Sub(e.Started))
-	case e.State == history.StateRunning:
-		row[3] = plain.Span(p.Now.Sub(e.Started))
-	}
-	return row
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
@@ -30,6 +32,48 @@ func (p Page) History(job admin.JobStatus, entries []history.Entry) {
 		t.Paint("STATE", outcome(e))
 	}
 	t.Write(p.Out, "")
+}
+
+// historyHeader heads what historyRow returns.
+var historyHeader = []string{"TICK", "STATE", "LAG", "TOOK", "ON", "ATTEMPT", "CAUSE", "RUN", "WHY"}
+
+// historyBelow are the columns that a narrow terminal has below the rows first.
+var historyBelow = []string{"CAUSE", "RUN", "ATTEMPT"}
+
+// outcome is the color of an entry.
+func outcome(e history.Entry) output.Color {
+	switch e.State {
+	case history.StateOK:
+		return output.Green
+	case history.StateRunning, history.StateSkipped, history.StateWaiting, "": // the last is no run
+		return output.Plain
+	case history.StateInterrupted, history.StateUnknown, history.StateRefused:
+		return output.Yellow
+	default:
+		return output.Red
+	}
+}
+
+// historyRow is a line about what became of a tick.
+func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
+	row := []string{p.at(e.Tick, zone), string(e.State), "", "", e.InstanceID, "", "", p.runID(e.RunID), words.Note(e, p.in(zone), p.Now)}
+	if e.RunID != "" {
+		row[5] = strconv.Itoa(e.Attempt)
+	}
+	if e.Manual != "" {
+		row[6] = "manual"
+	}
+	if !e.Started.IsZero() {
+		row[2] = plain.Span(e.Started.Sub(e.Tick))
+	}
+	switch {
+	case e.Started.IsZero():
+	case !e.Ended.IsZero():
+		row[3] = plain.Span(e.Ended.Sub(e.Started))
+	case e.State == history.StateRunning:
+		row[3] = plain.Span(p.Now.Sub(e.Started))
+	}
+	return row
 }
 
 // Triggered confirms a request, and says how the runs ended if they were waited for.

@@ -38,7 +38,7 @@ func (p Page) Job(job admin.JobStatus, requests []admin.Request, present admin.J
 		}
 	}
 	p.version(job.Number, present)
-	p.field("Declared", p.declared(job))
+	p.field("Declared", declaration(p.Clock, job))
 	if o := job.Owner; o != nil {
 		p.field("Owner", fmt.Sprintf("%s since %s, token %d", o.InstanceID, p.moment(o.Since, zone), o.Token))
 	} else if len(job.Slots) == 0 {
@@ -104,11 +104,11 @@ func (p Page) version(number int, v admin.JobVersion) {
 	p.field("Version", text)
 }
 
-// declared says who declared the job, and whether it is still as declared.
-func (p Page) declared(job admin.JobStatus) string {
+// declaration says who declared the job, and whether it is still as declared.
+func declaration(c Clock, job admin.JobStatus) string {
 	by := ""
 	if job.DeclaredBy != "" {
-		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, plain.Relative(job.DeclaredAt, p.Now))
+		by = fmt.Sprintf(" by %s %s", job.DeclaredBy, plain.Relative(job.DeclaredAt, c.Now))
 	}
 	if job.Undeclared {
 		by += ", and by no live instance any more"
@@ -208,7 +208,7 @@ func (p Page) resizing(job admin.JobStatus, zone *time.Location) {
 			lines = append(lines, fmt.Sprintf("and %d more", len(r.WaitsFor)-most))
 			break
 		}
-		lines = append(lines, slot.Name+": "+p.unfinished(slot))
+		lines = append(lines, slot.Name+": "+unfinished(p.Clock, slot))
 	}
 	if len(lines) > 0 {
 		p.field("  waits for", strings.Join(lines, "\n"))
@@ -216,15 +216,15 @@ func (p Page) resizing(job admin.JobStatus, zone *time.Location) {
 }
 
 // unfinished says why a change of the shards waits for this one.
-func (p Page) unfinished(slot admin.JobStatus) string {
+func unfinished(c Clock, slot admin.JobStatus) string {
 	run := slot.LastRun
 	switch {
 	case slot.HeldRun != nil:
-		return fmt.Sprintf("%s, %s when the pause is over", words.LastRun(slot.HeldRun, p.Now), slot.HeldRun.NextAttempt)
+		return fmt.Sprintf("%s, %s when the pause is over", words.LastRun(slot.HeldRun, c.Now), slot.HeldRun.NextAttempt)
 	case run != nil && run.NextAttempt != "":
-		return fmt.Sprintf("%s, %s %s", words.LastRun(run, p.Now), run.NextAttempt, plain.Relative(run.NextAttemptAt, p.Now))
+		return fmt.Sprintf("%s, %s %s", words.LastRun(run, c.Now), run.NextAttempt, plain.Relative(run.NextAttemptAt, c.Now))
 	case run != nil && (run.State == history.StateRunning || run.State == history.StateUnknown || run.State == history.StateUnreadable):
-		return words.LastRun(run, p.Now)
+		return words.LastRun(run, c.Now)
 	case slot.State != admin.StateOwned:
 		return plain.FirstLine(slot.Reason.String())
 	}

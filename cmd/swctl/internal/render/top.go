@@ -42,7 +42,7 @@ func (p Page) Top(instances []admin.Instance, jobs []admin.JobStatus) {
 		if d := Running(job, p.Now); d > 0 {
 			running = plain.Span(d)
 		}
-		t.Row(words.Name(job), words.Health(job), words.Owner(job), running, p.last(job), p.ago(job.NextRun), words.Line(job.Conditions))
+		t.Row(words.Name(job), words.Health(job), words.Owner(job), running, lastCell(p.Clock, job), p.ago(job.NextRun), words.Line(job.Conditions))
 		t.Paint("STATE", color(job.Conditions))
 	}
 	t.Write(p.Out, "")
