@@ -62,6 +62,9 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"runlog.go"},
 }}
 
+// strangersOf is the floor of a package whose files mention nothing of each other.
+var strangersOf = map[string]int{"../cmd/swctl/internal/commands": 4, "../cmd/swctl/internal/render": 2}
+
 func TestFloors(t *testing.T) {
 	t.Parallel()
 	for of, listed := range floorsOf {
@@ -85,7 +88,11 @@ func TestFloors(t *testing.T) {
 				floors[k] = append(floors[k], parseMentions(t, filepath.Join(dir, name), nil))
 			}
 		}
-		for _, finding := range mentionsAbove(floors) {
+		findings := mentionsAbove(floors)
+		if floor, are := strangersOf[of]; are {
+			findings = append(findings, mentionsBeside(floors[floor])...)
+		}
+		for _, finding := range findings {
 			t.Errorf("%s: %s", of, finding)
 		}
 	}
@@ -106,6 +113,10 @@ func call(n int) int { return n + fine }
 	wantFindings(t, mentionsAbove([][]*ast.File{
 		{parseMentions(t, "low.go", low)}, {parseMentions(t, "top.go", top)},
 	}), []string{"call is declared on floor 1 and mentioned on floor 0", "high is declared on floor 1 and mentioned on floor 0"})
+	wantFindings(t, mentionsBeside([]*ast.File{parseMentions(t, "low.go", low), parseMentions(t, "top.go", top)}), []string{
+		"call is declared in one file and mentioned in another one", "fine is declared in one file and mentioned in another one",
+		"high is declared in one file and mentioned in another one", "low is declared in one file and mentioned in another one",
+	})
 }
 
 func parseMentions(t *testing.T, name string, source any) *ast.File {
@@ -132,6 +143,20 @@ func mentionsAbove(floors [][]*ast.File) (findings []string) {
 			for name := range file.Scope.Objects {
 				if mentioned, is := lowest[name]; is && mentioned < k {
 					findings = append(findings, fmt.Sprintf("%s is declared on floor %d and mentioned on floor %d", name, k, mentioned))
+				}
+			}
+		}
+	}
+	return findings
+}
+
+// mentionsBeside lists the names that one file declares and another one mentions.
+func mentionsBeside(files []*ast.File) (findings []string) {
+	for _, file := range files {
+		for _, other := range files {
+			for _, ident := range other.Unresolved {
+				if other != file && file.Scope.Objects[ident.Name] != nil {
+					findings = append(findings, ident.Name+" is declared in one file and mentioned in another one")
 				}
 			}
 		}

@@ -3,10 +3,8 @@ package render
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
@@ -78,31 +76,4 @@ func unpaused(slot admin.JobStatus) admin.JobStatus {
 		return c.Code == reason.Paused || c.Code == reason.LongPaused
 	})
 	return slot
-}
-
-// slotCells is the end of a wide row.
-func slotCells(c Clock, slot admin.JobStatus) []string {
-	owner, since, token := ownerCells(c, slot)
-	return []string{words.Health(slot), owner, since, token, lastCell(c, slot), c.ago(slot.NextRun), words.Line(slot.Conditions)}
-}
-
-// ownerCells is who owns a job, or a shard, since when and with which token.
-func ownerCells(c Clock, job admin.JobStatus) (owner, since, token string) {
-	if o := job.Owner; o != nil {
-		return o.InstanceID, c.ago(o.Since), strconv.FormatInt(o.Token, 10)
-	}
-	return "", "", ""
-}
-
-// lastCell is the result of the last run of a job, or of its shards' last runs, with their tick.
-func lastCell(c Clock, job admin.JobStatus) string {
-	text := words.LastRun(job.LastRun, c.Now)
-	if len(job.Slots) > 0 {
-		text = words.LastOf(job.Slots, c.Now)
-	}
-	tick := words.LastTick(job)
-	if result, dated := strings.CutSuffix(text, plain.Relative(tick, c.Now)); dated {
-		return result + c.ago(tick)
-	}
-	return text
 }
