@@ -248,13 +248,7 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 		s.Outcome = done.Outcome
 		return group.Refused(err)
 	case files.Prune:
-		is, err := client.Get(ctx, s.Name)
-		if err == nil && (is.ID != s.Was.ID || is.Version != s.Was.Version) {
-			err = admin.ErrConflict
-		}
-		if err == nil {
-			_, err = client.Cancel(ctx, s.Name)
-		}
+		_, err := client.CancelSeen(ctx, s.Name, admin.Seen{ID: s.Was.ID, Version: s.Was.Version})
 		if err == nil || errors.Is(err, admin.ErrNotFound) {
 			s.Outcome = outcomePruned
 			return nil

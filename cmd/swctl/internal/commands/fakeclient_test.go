@@ -274,12 +274,20 @@ func (f *fakeClient) Get(ctx context.Context, name string) (admin.JobStatus, err
 }
 
 func (f *fakeClient) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {
+	is := f.jobs[name]
+	return f.CancelSeen(ctx, name, admin.Seen{ID: is.ID, Version: is.Version})
+}
+
+func (f *fakeClient) CancelSeen(ctx context.Context, name string, seen admin.Seen) (admin.JobStatus, error) {
 	if err := f.begin(ctx, "Cancel "+name); err != nil {
 		return admin.JobStatus{}, err
 	}
 	job, ok := f.jobs[name]
 	if !ok {
 		return admin.JobStatus{}, missing("cancel " + name)
+	}
+	if seen != (admin.Seen{ID: job.ID, Version: job.Version}) {
+		return admin.JobStatus{}, fmt.Errorf("cancel: %s: %w", name, admin.ErrConflict)
 	}
 	delete(f.jobs, name)
 	return job, nil

@@ -47,7 +47,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Rollback(ctx context.Context, name string, to int, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
-	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
+	Cancel(ctx context.Context, name string) (admin.JobStatus, error) // for swctl ui
+	CancelSeen(ctx context.Context, name string, seen admin.Seen) (admin.JobStatus, error)
 	Undelete(ctx context.Context, name string, opts admin.UndeleteOptions) (admin.Change, error)
 	Clear(ctx context.Context, opts admin.ClearOptions) (admin.Cleared, error)
 	Unreadable(ctx context.Context, name string) ([]admin.UnreadableNode, error)
