@@ -91,26 +91,29 @@ func (s *Server) ControlKeep(op Op, decide func(*Request) Action) (remove func()
 
 func (s *Server) control(added *control) (remove func()) {
 	s.do(func(k *core) { k.controls = append(k.controls, added) })
-	return func() { s.do(func(k *core) { k.forget(added) }) }
+	return func() { s.do(func(k *core) { k.controls.forget(added) }) }
 }
 
-func (k *core) forget(removed *control) {
-	k.controls = slices.DeleteFunc(k.controls, func(c *control) bool { return c == removed })
+// controls are asked in the order in which they were added.
+type controls []*control
+
+func (l *controls) forget(removed *control) {
+	*l = slices.DeleteFunc(*l, func(c *control) bool { return c == removed })
 }
 
 // decide returns the Action of the first control that does not pass the request.
-func (k *core) decide(c *conn, r *wire.Request) Action {
-	if len(k.controls) == 0 {
+func (l *controls) decide(c *conn, r *wire.Request) Action {
+	if len(*l) == 0 {
 		return Pass()
 	}
 	view := viewOf(c, r)
-	action := k.ask(&view, func(op Op) bool { return op == OpAny || op == view.Op })
+	action := l.ask(&view, func(op Op) bool { return op == OpAny || op == view.Op })
 	if action.kind != actPass || r.Op != wire.OpMultiRead {
 		return action
 	}
 	for i := range view.Ops {
 		reading := &view.Ops[i]
-		action := k.ask(reading, func(op Op) bool {
+		action := l.ask(reading, func(op Op) bool {
 			return op == reading.Op || op == OpGetChildren2 && reading.Op == OpGetChildren
 		})
 		switch action.kind {
@@ -125,8 +128,8 @@ func (k *core) decide(c *conn, r *wire.Request) Action {
 }
 
 // ask asks the controls of some operations.
-func (k *core) ask(view *Request, of func(Op) bool) Action {
-	for _, control := range slices.Clone(k.controls) {
+func (l *controls) ask(view *Request, of func(Op) bool) Action {
+	for _, control := range slices.Clone(*l) {
 		if !of(control.op) {
 			continue
 		}
@@ -135,7 +138,7 @@ func (k *core) ask(view *Request, of func(Op) bool) Action {
 			continue
 		}
 		if !control.forever {
-			k.forget(control)
+			l.forget(control)
 		}
 		return action
 	}

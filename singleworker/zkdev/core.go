@@ -1,44 +1,36 @@
 package zkdev
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// A core is the state that one goroutine at a time owns: the state machine and its connections. It
-// survives a restart.
+// A core is the state that one goroutine at a time owns: the state machine, its connections and the
+// levers of tests. It survives a restart.
 type core struct {
+	timers
+
 	config Config
 	state  *tree.State
 
 	conns    map[tree.Conn]*conn // those with a reader
 	attached map[int64]*conn     // by session
-	controls []*control
+	controls controls
 	cut      map[int64]bool // partitioned sessions
 	behind   map[*Client]*follower
 
-	alarm  time.Time // when to call wake; zero for never
-	delays []delay   // sorted by time
-
-	log            []Txn
+	log            transcript
 	begun          time.Time // start of this life
 	received, sent int
 	traffic        Traffic // of all lives
 }
 
-// A delay is a deferred call.
-type delay struct {
-	at time.Time
-	do func()
-}
-
 func newCore(config Config, now time.Time) *core {
 	return &core{
 		config:   config,
+		log:      transcript{limit: config.KeepLog},
 		state:    tree.New(now, config.Tick),
 		conns:    map[tree.Conn]*conn{},
 		attached: map[int64]*conn{},
@@ -205,34 +197,11 @@ func (k *core) pause(c *conn, d time.Duration, then func()) {
 	})
 }
 
-func (k *core) after(d time.Duration, do func()) {
-	at := time.Now().Add(d)
-	i, _ := slices.BinarySearchFunc(k.delays, at, func(a delay, t time.Time) int {
-		return cmp.Or(a.at.Compare(t), -1) // after those at the same time
-	})
-	k.delays = slices.Insert(k.delays, i, delay{at: at, do: do})
-	k.wakeAt(at)
-}
-
-func (k *core) wakeAt(t time.Time) {
-	if k.alarm.IsZero() || t.Before(k.alarm) {
-		k.alarm = t
-	}
-}
-
-// wake runs everything that is due, and nothing else: an early alarm does no harm.
+// wake runs everything that is due.
 func (k *core) wake(now time.Time) {
-	k.alarm = time.Time{}
-	for len(k.delays) > 0 && !k.delays[0].at.After(now) {
-		do := k.delays[0].do
-		k.delays = k.delays[1:]
-		do()
-	}
+	k.ring(now)
 	for _, id := range k.state.Expired(now) {
 		k.endSession(now, id, true)
-	}
-	if len(k.delays) > 0 {
-		k.wakeAt(k.delays[0].at)
 	}
 	k.awaitExpiry()
 }
@@ -248,7 +217,7 @@ func (k *core) awaitExpiry() {
 // deliver logs the transactions and sends the watch events. Clients whose servers are behind see
 // them later.
 func (k *core) deliver(out tree.Output) {
-	k.record(out.Txns)
+	k.log.add(out.Txns, k.state.Ahead)
 	for _, f := range k.behind {
 		k.follow(f, out.Txns)
 	}
@@ -260,18 +229,5 @@ func (k *core) notify(out tree.Output) {
 		if c := k.conns[event.Conn]; c != nil && !c.detached && event.VisibleTo(c.ids) {
 			k.send(c, wire.EventFrame(event.Type, event.Path))
 		}
-	}
-}
-
-func (k *core) record(txns []tree.Txn) {
-	limit := k.config.KeepLog
-	if limit < 0 {
-		return
-	}
-	for i := range txns {
-		k.log = append(k.log, newTxn(&txns[i], k.state.Ahead))
-	}
-	if len(k.log)/2 >= limit {
-		k.log = slices.Clone(k.log[len(k.log)-limit:])
 	}
 }

@@ -68,16 +68,7 @@ func (s *Server) Log() []Txn { return s.LogAfter(0) }
 // LogAfter returns the part of Log after a zxid, for callers that poll.
 func (s *Server) LogAfter(zxid int64) []Txn {
 	var log []Txn
-	s.do(func(k *core) {
-		if k.config.KeepLog < 0 {
-			return
-		}
-		kept := k.log[max(0, len(k.log)-k.config.KeepLog):]
-		first, _ := slices.BinarySearchFunc(kept, zxid+1, func(txn Txn, from int64) int {
-			return cmp.Compare(txn.Zxid, from)
-		})
-		log = slices.Clone(kept[first:])
-	})
+	s.do(func(k *core) { log = k.log.after(zxid) })
 	return log
 }
 

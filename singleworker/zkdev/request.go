@@ -30,7 +30,7 @@ func (k *core) request(c *conn, message []byte) {
 	for i := range r.Ops {
 		k.traffic.Parts[Op(r.Ops[i].Op)]++
 	}
-	k.perform(c, k.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
+	k.perform(c, k.controls.decide(c, &r), header.Xid, func(lose bool) { k.apply(c, &r, lose) })
 }
 
 // perform carries out a control's Action. apply applies the request and sends its reply, or loses
@@ -105,7 +105,7 @@ func (k *core) auth(c *conn, header wire.Header, record []byte) {
 		k.complain(c, err)
 		return
 	}
-	action := k.decide(c, &wire.Request{Header: header})
+	action := k.controls.decide(c, &wire.Request{Header: header})
 	k.perform(c, action, header.Xid, func(lose bool) {
 		if lose {
 			k.hangUp(c, false)

@@ -1,10 +1,6 @@
 package zkdev
 
-import (
-	"slices"
-
-	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
-)
+import "github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
 
 // A Snapshot is the nodes and the sessions of a server at one time.
 type Snapshot struct{ state *tree.State }
@@ -45,7 +41,7 @@ func (s *Server) Reset(n *Snapshot) error {
 		reset := n.state.Clone()
 		reset.SkipSessions(k.state)
 		k.state = reset
-		k.log = slices.DeleteFunc(k.log, func(txn Txn) bool { return txn.Zxid > n.Zxid() })
+		k.log.forget(n.Zxid())
 		for _, f := range k.behind {
 			f.state, f.queue = n.state.Clone(), nil
 		}

@@ -24,7 +24,7 @@ func (k *core) connect(c *conn, message []byte) bool {
 		return false
 	}
 	k.traffic.Requests[OpConnect]++
-	action := k.decide(c, &wire.Request{Header: wire.Header{Op: wire.OpConnect}})
+	action := k.controls.decide(c, &wire.Request{Header: wire.Header{Op: wire.OpConnect}})
 	if action.kind == actRefuse {
 		action = CutBefore() // the protocol has no reply for it
 	}

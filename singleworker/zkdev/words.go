@@ -17,13 +17,13 @@ const notice = "zkdev: a server for development and tests, never for production;
 var words = map[string]func(*core) string{
 	"ruok": func(*core) string { return "imok" },
 	"isrw": func(*core) string { return "rw" },
-	"srvr": (*core).srvr,
-	"stat": (*core).stat,
-	"mntr": (*core).mntr,
-	"conf": (*core).conf,
-	"envi": (*core).envi,
-	"dump": (*core).dump,
-	"cons": (*core).cons,
+	"srvr": srvr,
+	"stat": stat,
+	"mntr": mntr,
+	"conf": conf,
+	"envi": envi,
+	"dump": dump,
+	"cons": cons,
 }
 
 func (k *core) answerWord(c *conn, word string) {
@@ -37,21 +37,21 @@ func banner() string {
 	return "Zookeeper version: " + version + ", built on 01/01/2022 00:00 GMT\n"
 }
 
-func (k *core) srvr() string {
-	return banner() + k.counters()
+func srvr(k *core) string {
+	return banner() + counters(k)
 }
 
-func (k *core) counters() string {
+func counters(k *core) string {
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n"+
 		"Zxid: 0x%x\nMode: standalone\nNode count: %d\nNotice: %s\n",
 		k.received, k.sent, len(k.conns), k.state.Zxid(), k.state.Nodes(), notice)
 }
 
-func (k *core) stat() string {
-	return banner() + "Clients:\n" + k.cons() + "\n" + k.counters()
+func stat(k *core) string {
+	return banner() + "Clients:\n" + cons(k) + "\n" + counters(k)
 }
 
-func (k *core) cons() string {
+func cons(k *core) string {
 	var b strings.Builder
 	for _, id := range sortedKeys(k.conns) {
 		c := k.conns[id]
@@ -60,7 +60,7 @@ func (k *core) cons() string {
 	return b.String()
 }
 
-func (k *core) mntr() string {
+func mntr(k *core) string {
 	var b strings.Builder
 	for _, line := range []struct {
 		key   string
@@ -89,16 +89,16 @@ func (k *core) mntr() string {
 	return b.String()
 }
 
-func (k *core) conf() string {
+func conf(k *core) string {
 	return fmt.Sprintf("clientPortAddress=%s\ntickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\nnotice=%s\n",
 		k.config.Listen, k.config.Tick.Milliseconds(), k.config.MinSession.Milliseconds(), k.config.MaxSession.Milliseconds(), notice)
 }
 
-func (k *core) envi() string {
+func envi(*core) string {
 	return "Environment:\nzookeeper.version=" + version + ", built on 01/01/2022 00:00 GMT\nnotice=" + notice + "\n"
 }
 
-func (k *core) dump() string {
+func dump(k *core) string {
 	sessions := k.state.Sessions()
 	var b strings.Builder
 	fmt.Fprintf(&b, "SessionTracker dump:\nSessions (%d):\n", len(sessions))
