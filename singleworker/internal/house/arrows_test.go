@@ -152,9 +152,17 @@ var forbidden = []arrow{
 		reason: "operators audit; an application links no reader of ZooKeeper's files",
 	},
 	{
-		from: "...", except: []string{"singleworker/txnaudit", "singleworker/internal/ledger", "singleworker/internal/swtest", "singleworker/swtest/txns"},
-		to:     []string{"singleworker/internal/ledger", "singleworker/internal/txnlog"},
-		reason: "operators audit; an application links no reader of ZooKeeper's files",
+		from: "...", except: []string{"singleworker/txnaudit", "singleworker/internal/swtest", "singleworker/swtest/txns"},
+		to:     []string{"singleworker/internal/ledger"},
+		reason: "operators audit; an application links no judge of what it does",
+	},
+	{
+		from: "...", except: []string{
+			"singleworker/txnaudit", "singleworker/internal/ledger", "singleworker/internal/swtest", "singleworker/swtest/txns",
+			"singleworker/zkdev/...",
+		},
+		to:     []string{"singleworker/internal/txnlog"},
+		reason: "operators audit, and a server has files; an application links no reader of ZooKeeper's files",
 	},
 	{
 		from: "singleworker/internal/ledger", to: []string{outside},
@@ -183,6 +191,7 @@ var forbidden = []arrow{
 		to: []string{
 			zkClient, gocron, cliFlags, "github.com/google/uuid", "singleworker", "singleworker/internal/...",
 		},
+		but:    []string{"singleworker/internal/txnlog"},
 		reason: "a server for development is of use to programs that know nothing of jobs, and must not pull anything in",
 	},
 	{

@@ -14,6 +14,7 @@ const (
 	typeCreate          = 1
 	typeDelete          = 2
 	typeSetData         = 5
+	typeSetACL          = 7
 	typeCheck           = 13
 	typeMulti           = 14
 	typeCreate2         = 15
@@ -82,13 +83,12 @@ func (f *fields) count(itemBytes int) int {
 	return n
 }
 
-func (f *fields) skipACL() {
+func (f *fields) acl() (acl []ACL) {
 	const perms, lengths = 4, 2 * 4
 	for range f.count(perms + lengths) {
-		f.int()
-		f.buffer()
-		f.buffer()
+		acl = append(acl, ACL{Perms: f.int(), Scheme: string(f.buffer()), ID: string(f.buffer())})
 	}
+	return acl
 }
 
 // decode reads the body of a log entry. Bytes after the record, such as a digest, are ignored.
@@ -108,6 +108,10 @@ func decode(body []byte) (Txn, error) {
 		if len(t.Ops) == 0 {
 			t.Kind = Other // refused
 		}
+	case typeError:
+		t.Code = f.int()
+	case typeSetACL:
+		t.Access = &Access{Path: string(f.buffer()), ACL: f.acl(), Version: f.int()}
 	default:
 		if op, known := f.op(kind, t.Session); known {
 			t.Kind, t.Ops = Write, []Op{op}
@@ -153,10 +157,13 @@ func (f *fields) multi(session int64) (ops []Op) {
 func (f *fields) op(kind int32, session int64) (op Op, known bool) {
 	switch kind {
 	case typeCreate, typeCreate2, typeCreateContainer, typeCreateTTL:
-		op = Op{Type: Create, Path: string(f.buffer()), Data: f.buffer()}
-		f.skipACL()
-		if (kind == typeCreate || kind == typeCreate2) && f.bool() {
+		op = Op{Type: Create, Path: string(f.buffer()), Data: f.buffer(), ACL: f.acl(), Born: -1}
+		op.Vanishes = kind == typeCreateContainer || kind == typeCreateTTL
+		if !op.Vanishes && f.bool() {
 			op.Owner = session
+		}
+		if len(f.rest) > 0 && !op.Vanishes { // not before version 3.4
+			op.Born = f.int()
 		}
 	case typeDelete, typeDeleteContainer:
 		op = Op{Type: Delete, Path: string(f.buffer())}

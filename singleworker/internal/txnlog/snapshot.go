@@ -16,11 +16,15 @@ import (
 type Snapshot struct {
 	Nodes    int
 	Sessions map[int64]time.Duration // the timeouts of those that live
+	ACLs     map[int64][]ACL         // complete before the first node is visited
 	// Through is the last transaction of which the snapshot shows traces: a server writes one while it
 	// works, so it is not the tree at one moment. It becomes that when the log is applied from the
 	// zxid in the file's name up to this one.
 	Through int64
 }
+
+// OpenACL is the key of a list that allows everything to everybody. It is not in the table.
+const OpenACL = -1
 
 // maxSessions bounds the sessions of a snapshot.
 const maxSessions = 1 << 20
@@ -30,7 +34,7 @@ const maxSessions = 1 << 20
 // is at the end.
 func ReadSnapshot(r io.Reader, visit func(Node)) (*Snapshot, error) {
 	in := &summed{in: bufio.NewReaderSize(r, 1<<18), sum: adler32.New()}
-	s := &Snapshot{Sessions: make(map[int64]time.Duration)}
+	s := &Snapshot{Sessions: make(map[int64]time.Duration), ACLs: make(map[int64][]ACL)}
 	if err := in.head(); err != nil {
 		return nil, err
 	}
@@ -50,11 +54,10 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 		}
 	}
 	for range in.count(maxRecordBytes) { // the table of access control lists
-		in.long()
+		key := in.long()
 		for range in.count(maxRecordBytes) {
-			in.int()
-			in.buffer()
-			if in.buffer(); in.err != nil {
+			s.ACLs[key] = append(s.ACLs[key], ACL{Perms: in.int(), Scheme: string(in.buffer()), ID: string(in.buffer())})
+			if in.err != nil {
 				return
 			}
 		}
@@ -68,9 +71,9 @@ func (s *Snapshot) read(in *summed, visit func(Node)) {
 			break // the end; the root itself is ""
 		}
 		n := Node{Path: path, Data: in.buffer()}
-		in.long() // of the access control list
-		n.Czxid, n.Mzxid, _, n.Mtime = in.long(), in.long(), in.long(), time.UnixMilli(in.long())
-		n.Version, _, _ = in.int(), in.int(), in.int()
+		n.ACL = in.long()
+		n.Czxid, n.Mzxid, n.Ctime, n.Mtime = in.long(), in.long(), time.UnixMilli(in.long()), time.UnixMilli(in.long())
+		n.Version, n.Born, n.Aversion = in.int(), in.int(), in.int()
 		n.Owner, n.Pzxid = in.long(), in.long()
 		if in.err == nil {
 			s.Nodes++

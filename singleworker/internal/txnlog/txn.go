@@ -7,8 +7,8 @@ type Kind int
 
 // The kinds.
 const (
-	// Other changes no node: a refused request, which takes a zxid, or a type that this version does
-	// not know.
+	// Other changes no node's data: a refused request, which takes a zxid, a change of an access
+	// control list, or a type that this version does not know.
 	Other Kind = iota
 	// Connect begins a session.
 	Connect
@@ -53,6 +53,26 @@ type Op struct {
 	Version int32
 	// Owner is the session that an ephemeral node ends with, or 0.
 	Owner int64
+	// ACL says who may do what with the node that Create makes.
+	ACL []ACL
+	// Born is how many children the parent has had with the one that Create makes; -1 in an old log.
+	Born int32
+	// Vanishes says that the server deletes the node that Create makes by itself: a container, or a
+	// node with a time to live.
+	Vanishes bool
+}
+
+// ACL is one entry of an access control list.
+type ACL struct {
+	Perms      int32
+	Scheme, ID string
+}
+
+// Access is a change of a node's access control list.
+type Access struct {
+	Path    string
+	ACL     []ACL
+	Version int32 // of the list, after it
 }
 
 // Txn is one transaction: all of its operations were applied, or none.
@@ -63,7 +83,9 @@ type Txn struct {
 	Kind    Kind
 	Timeout time.Duration // of the session that Connect begins
 	Ops     []Op
-	Bytes   int // of its record in the log
+	Access  *Access // nil unless Kind is Other
+	Code    int32   // ZooKeeper's, of a refused request
+	Bytes   int     // of its record in the log
 
 	// True is when that was, in a simulation, whose server's clock may be wrong; zero: as Time says.
 	True time.Time
@@ -96,7 +118,10 @@ type Node struct {
 	Data         []byte
 	Czxid, Mzxid int64 // that created it, that last wrote its data
 	Pzxid        int64 // that last created or deleted a child of it
-	Mtime        time.Time
+	Ctime, Mtime time.Time
 	Version      int32
+	Born         int32 // how many children it has had
+	Aversion     int32 // of its access control list
+	ACL          int64 // the key of that list in the snapshot's table, or OpenACL
 	Owner        int64 // the session of an ephemeral node, or 0
 }
