@@ -14,6 +14,10 @@ func (s *State) commit(out *Output, now time.Time, session int64, c change) wire
 		Path: c.path, Data: c.data, Version: c.version, Owner: c.owner, acl: c.acl, ahead: s.Ahead,
 	}
 	written := now.Add(s.Ahead)
+	if c.op == wire.OpCreate || c.op == wire.OpCreate2 {
+		parent, _ := split(c.path)
+		txn.born = s.nodes[parent].creates + 1
+	}
 	out.Txns = append(out.Txns, txn)
 	result := wire.Result{Op: c.op}
 	switch c.op {

@@ -226,6 +226,6 @@ func (p *plan) setACL(r *wire.Request) (change, wire.Code) {
 func (s *State) refusal(now time.Time, client Client, r *wire.Request, code wire.Code) Txn {
 	return Txn{
 		Zxid: s.last, Time: now, Session: client.Session, Op: r.Op,
-		Path: r.Path, Data: r.Data, Version: r.Version, Code: code,
+		Path: r.Path, Data: r.Data, Version: r.Version, Code: code, ahead: s.Ahead,
 	}
 }

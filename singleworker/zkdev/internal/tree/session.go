@@ -46,7 +46,9 @@ func (s *State) OpenSession(now time.Time, timeout time.Duration) (int64, Output
 		id: id, timeout: timeout, bucket: s.bucket(now, timeout),
 		ephemerals: javaSet[string]{buckets: defaultBuckets},
 	}
-	return id, Output{Txns: []Txn{{Zxid: s.last, Time: now, Session: id, Op: wire.OpConnect}}}
+	return id, Output{Txns: []Txn{{
+		Zxid: s.last, Time: now, Session: id, Op: wire.OpConnect, timeout: timeout, ahead: s.Ahead,
+	}}}
 }
 
 // Touch restarts a session's timeout. It returns false if the session has ended.
@@ -70,7 +72,9 @@ func (s *State) TouchAll(now time.Time) {
 // session is a transaction, too.
 func (s *State) CloseSession(now time.Time, id int64, expired bool) Output {
 	s.begin()
-	out := Output{Txns: []Txn{{Zxid: s.last, Time: now, Session: id, Op: wire.OpCloseSession, Expired: expired}}}
+	out := Output{Txns: []Txn{{
+		Zxid: s.last, Time: now, Session: id, Op: wire.OpCloseSession, Expired: expired, ahead: s.Ahead,
+	}}}
 	if session := s.sessions[id]; session != nil {
 		delete(s.sessions, id)
 		for _, path := range session.ephemerals.cloned() {

@@ -75,6 +75,8 @@ type Txn struct {
 	Expired bool   // the session timed out
 	Code    wire.Code
 	acl     []wire.ACL // that was set
+	born    int32      // how many children the parent of a created node has had
+	timeout time.Duration
 	ahead   time.Duration
 }
 
