@@ -19,9 +19,12 @@ const (
 
 // A Config configures a server. The zero Config is valid.
 type Config struct {
-	// Listen is the TCP address to listen on. It must be a loopback address; port 0 picks a free
-	// port. Default 127.0.0.1:0.
+	// Listen is the TCP address to listen on. It must be a loopback address, unless there is a
+	// Store; port 0 picks a free port. Default 127.0.0.1:0.
 	Listen string
+
+	// Store keeps the transactions. Default: none, and the server forgets everything.
+	Store Store
 
 	// NoListen opens no socket: clients connect with Dial only. Listen is then ignored. Tests in
 	// a testing/synctest bubble need it.
@@ -71,7 +74,7 @@ func (c Config) withDefaults() (Config, error) {
 		value  any
 		want   string
 	}{
-		{!c.NoListen && !loopback(c.Listen), "Listen", c.Listen, "a loopback IP address with a port: this server is for development"},
+		{!c.NoListen && c.Store == nil && !loopback(c.Listen), "Listen", c.Listen, "a loopback IP address with a port: this server is for development"},
 		{c.Tick < time.Millisecond || c.Tick > time.Hour, "Tick", c.Tick, "1ms to 1h"},
 		{c.MinSession < time.Millisecond, "MinSession", c.MinSession, "at least 1ms"},
 		{c.MaxSession < c.MinSession, "MaxSession", c.MaxSession, fmt.Sprintf("at least MinSession (%v)", c.MinSession)},

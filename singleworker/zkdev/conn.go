@@ -114,8 +114,11 @@ func remoteIP(nc net.Conn) string {
 
 // read is the reader goroutine.
 func (c *conn) read(l *life) {
-	defer l.do(func(k *core) { k.gone(c) })
-	defer c.out.finish() // also if the life has ended
+	defer func() {
+		if !l.do(func(k *core) { k.gone(c) }) {
+			c.out.finish()
+		}
+	}()
 	in := bufio.NewReader(c.nc)
 	c.receive(l, in)
 	// A partitioned client must not notice the end before the partition heals: the connection stays
@@ -151,6 +154,7 @@ func (c *conn) receive(l *life, in io.Reader) {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
 		c.out.awaitRoom()
+		l.awaitDisk()
 		if length, err = wire.ReadLength(in); err != nil {
 			return
 		}
@@ -174,6 +178,7 @@ type outbox struct {
 
 	mu      sync.Mutex // guards what follows
 	queue   []byte
+	waiting int       // the length of frames that will be put
 	writing int       // the length of an earlier queue that the writer is writing
 	last    bool      // nothing will be added
 	less    sync.Cond // signaled when there is less to send
@@ -189,9 +194,17 @@ func newOutbox(nc net.Conn, ofAll *atomic.Int64) *outbox {
 func (o *outbox) awaitRoom() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.last && len(o.queue)+o.writing > enoughUnsent {
+	for !o.last && len(o.queue)+o.writing+o.waiting > enoughUnsent {
 		o.less.Wait()
 	}
+}
+
+// reserve says that frames of so many bytes will be put, or, if negative, that they are now.
+func (o *outbox) reserve(bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting += bytes
+	o.ofAll.Add(int64(bytes))
 }
 
 // put adds a frame. A client that does not read loses its connection. An in-process connection gets
@@ -206,7 +219,7 @@ func (o *outbox) put(frame []byte) {
 		o.queue = append(o.queue, frame...)
 		o.ofAll.Add(int64(len(frame)))
 	}
-	unsent := len(o.queue) + o.writing
+	unsent := len(o.queue) + o.writing + o.waiting
 	empty, full := len(o.queue) == 0, unsent > maxUnsent || unsent > fairUnsent && o.ofAll.Load() > maxUnsentOfAll
 	o.mu.Unlock()
 	if full {

@@ -14,6 +14,8 @@ type core struct {
 
 	config Config
 	state  *tree.State
+	disk   *disk        // nil without a Store
+	clock  *steadyClock // likewise
 
 	conns    map[tree.Conn]*conn // those with a reader
 	attached map[int64]*conn     // by session
@@ -28,16 +30,30 @@ type core struct {
 }
 
 func newCore(config Config, now time.Time) *core {
-	return &core{
+	k := &core{
 		config:   config,
 		log:      transcript{limit: config.KeepLog},
 		state:    tree.New(now, config.Tick),
+		disk:     newDisk(config.Store),
 		conns:    map[tree.Conn]*conn{},
 		attached: map[int64]*conn{},
 		cut:      map[int64]bool{},
 		traffic:  Traffic{Requests: map[Op]int{}, Parts: map[Op]int{}},
 		behind:   map[*Client]*follower{},
 	}
+	if config.Store != nil {
+		k.clock = &steadyClock{logger: config.Logger}
+	}
+	return k
+}
+
+// now reads the clock. The state writes the times of nodes by the one of the server.
+func (k *core) now() time.Time {
+	now := time.Now()
+	if k.clock != nil {
+		k.state.Ahead = k.clock.at(now).Sub(now)
+	}
+	return now
 }
 
 // start starts a life.
@@ -67,6 +83,7 @@ func (k *core) meet(c *conn) { k.conns[c.id] = c }
 func (k *core) gone(c *conn) {
 	k.detach(c)
 	delete(k.conns, c.id)
+	k.disk.finish(c.out)
 }
 
 // detach separates a connection from its session, which stays alive.
@@ -95,7 +112,7 @@ func (k *core) hangUp(c *conn, flush bool) {
 	case flush && (c.muted > 0 || !c.unsent.isEmpty()):
 		c.closing = true
 	case flush:
-		c.out.finish()
+		k.disk.finish(c.out)
 	default:
 		c.out.cut()
 	}
@@ -126,7 +143,7 @@ func (k *core) send(c *conn, frame []byte) {
 		return
 	}
 	k.sent++
-	c.out.put(frame)
+	k.disk.put(c.out, frame)
 }
 
 // release sends the frames that were held back, unless there is still a reason to hold them.
@@ -138,10 +155,10 @@ func (k *core) release(c *conn) {
 	c.unsent = backlog{}
 	for _, frame := range unsent {
 		k.sent++
-		c.out.put(frame)
+		k.disk.put(c.out, frame)
 	}
 	if c.closing {
-		c.out.finish()
+		k.disk.finish(c.out)
 		return
 	}
 	k.drain(c)
@@ -156,7 +173,7 @@ func (k *core) frame(c *conn, message []byte) {
 	if c.ready && !k.isCut(c) {
 		// The arrival of a frame keeps the session alive, however long the frame is then
 		// held.
-		k.state.Touch(time.Now(), c.session, c.timeout)
+		k.state.Touch(k.now(), c.session, c.timeout)
 	}
 	c.held.add(message)
 	if len(c.held.frames) > maxHeld || c.held.bytes > maxHeldBytes {
@@ -218,6 +235,7 @@ func (k *core) awaitExpiry() {
 // them later.
 func (k *core) deliver(out tree.Output) {
 	k.log.add(out.Txns, k.state.Ahead)
+	k.disk.log(out.Txns)
 	for _, f := range k.behind {
 		k.follow(f, out.Txns)
 	}

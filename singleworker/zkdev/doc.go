@@ -1,6 +1,7 @@
 // Package zkdev is an in-process, in-memory server that speaks ZooKeeper's client protocol. It is
 // FOR DEVELOPMENT AND TESTS, NEVER FOR PRODUCTION: it is a single server without an ensemble,
-// writes nothing to disk, and loses everything when it ends.
+// writes nothing to disk, and loses everything when it ends. Package durable is the same server
+// with files, and for production on one machine.
 //
 //	server := zkdev.Start(t, zkdev.Config{}) // stopped when the test ends
 //	client.Connect(server.Addr())            // any ZooKeeper client
@@ -42,4 +43,5 @@
 // The internal packages start no goroutines: wire is the protocol as bytes, tree the server as a
 // state machine. In this package, core is the state that one goroutine at a time owns, life is the
 // goroutines from a start to the next stop, and conn is one connection with its reader and writer.
+// Below them is a Store, if there is one.
 package zkdev

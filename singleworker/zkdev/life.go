@@ -23,6 +23,7 @@ type life struct {
 	// a request handles it, without handing it over.
 	owner sync.Mutex
 	core  *core
+	less  sync.Cond // signaled when less has to be written to the Store, and at the end
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero for never
 
@@ -44,8 +45,12 @@ func newLife(owned *core, listener net.Listener) *life {
 		conns:    map[*conn]struct{}{},
 		room:     maxConns,
 	}
+	l.less.L = &l.owner
 	l.do(func(*core) {}) // sets the timer for sessions kept from the last life
 	l.wg.Go(l.own)
+	if owned.disk != nil {
+		l.wg.Go(l.commit)
+	}
 	if listener != nil {
 		l.wg.Go(l.accept)
 	}
@@ -64,6 +69,12 @@ func (l *life) isOver() bool {
 // end stops all goroutines and waits for them. When it returns, the address is free for the next
 // life.
 func (l *life) end() {
+	l.halt()
+	l.wg.Wait()
+}
+
+// halt stops all goroutines.
+func (l *life) halt() {
 	l.mu.Lock()
 	if !l.stopped {
 		l.stopped = true
@@ -76,7 +87,6 @@ func (l *life) end() {
 		close(l.stopping)
 	}
 	l.mu.Unlock()
-	l.wg.Wait()
 }
 
 // do calls f with exclusive access to core. It returns false if the life is over.
@@ -157,7 +167,7 @@ func (l *life) own() {
 			l.do(func(k *core) {
 				l.armed = time.Time{}
 				if !k.alarm.IsZero() {
-					k.wake(time.Now())
+					k.wake(k.now())
 				}
 			})
 		case <-l.stopping:
@@ -165,6 +175,7 @@ func (l *life) own() {
 			defer l.owner.Unlock()
 			l.core.stop()
 			close(l.over)
+			l.less.Broadcast()
 			return
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
@@ -23,7 +22,7 @@ func (k *core) request(c *conn, message []byte) {
 		k.auth(c, header, record)
 		return
 	}
-	if !k.state.Touch(time.Now(), c.session, c.timeout) {
+	if !k.state.Touch(k.now(), c.session, c.timeout) {
 		return // ZooKeeper drops requests of a session that has just ended
 	}
 	r := wire.DecodeRequest(header, record)
@@ -59,7 +58,7 @@ func (k *core) perform(c *conn, action Action, xid int32, apply func(lose bool))
 
 // apply applies a request and answers it.
 func (k *core) apply(c *conn, r *wire.Request, lose bool) {
-	now := time.Now()
+	now := k.now()
 	if lose {
 		defer k.hangUp(c, false)
 		c.detached = true // so that its events are lost, too

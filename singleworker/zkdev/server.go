@@ -33,13 +33,20 @@ type Server struct {
 	core *core // owned by life until that ends, else guarded by mu
 }
 
-// New checks the configuration and returns a stopped server. The error is an *invalid.FieldError.
+// New checks the configuration and returns a stopped server. The error is an *invalid.FieldError,
+// or one of Config.Store.
 func New(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config: config, core: newCore(config, time.Now()), clients: map[string]*Client{}}, nil
+	s := &Server{config: config, core: newCore(config, time.Now()), clients: map[string]*Client{}}
+	if config.Store != nil {
+		if err := s.core.recover(config.Store); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // Start starts the server. It accepts clients when Start returns. After a Stop it continues with
@@ -59,8 +66,7 @@ func (s *Server) Start() error {
 	}
 	s.core.start(time.Now())
 	s.life = newLife(s.core, listener)
-	s.config.Logger.Warn("zkdev started: a server for development and tests, never for production; "+
-		"it keeps everything in memory and forgets it", "addr", s.addr)
+	s.config.Logger.Warn("zkdev started", "addr", s.addr, "notice", s.core.notice())
 	return nil
 }
 

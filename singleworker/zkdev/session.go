@@ -43,7 +43,7 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 		k.complain(c, errZxidAhead)
 		return
 	}
-	now := time.Now()
+	now := k.now()
 	c.timeout = min(max(time.Duration(hello.Timeout)*time.Millisecond, k.config.MinSession), k.config.MaxSession)
 	granted, ok := hello.Session, true
 	if hello.Session == 0 {

@@ -10,7 +10,12 @@ import (
 const version = "3.8.0-zkdev"
 
 // notice is shown in every answer that describes the server.
-const notice = "zkdev: a server for development and tests, never for production; it forgets everything"
+func (k *core) notice() string {
+	if k.disk != nil {
+		return "a server for one machine: what it acknowledges is on that machine's disk, and nowhere else"
+	}
+	return "zkdev: a server for development and tests, never for production; it forgets everything"
+}
 
 // words are the four-letter commands, which a connection may send in place of its first frame's
 // length.
@@ -44,7 +49,7 @@ func srvr(k *core) string {
 func counters(k *core) string {
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n"+
 		"Zxid: 0x%x\nMode: standalone\nNode count: %d\nNotice: %s\n",
-		k.received, k.sent, len(k.conns), k.state.Zxid(), k.state.Nodes(), notice)
+		k.received, k.sent, len(k.conns), k.state.Zxid(), k.state.Nodes(), k.notice())
 }
 
 func stat(k *core) string {
@@ -68,7 +73,7 @@ func mntr(k *core) string {
 	}{
 		{"version", version + ", built on 01/01/2022 00:00 GMT"},
 		{"server_state", "standalone"},
-		{"notice", notice},
+		{"notice", k.notice()},
 		{"avg_latency", "0.0"},
 		{"max_latency", 0},
 		{"min_latency", 0},
@@ -91,11 +96,11 @@ func mntr(k *core) string {
 
 func conf(k *core) string {
 	return fmt.Sprintf("clientPortAddress=%s\ntickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\nnotice=%s\n",
-		k.config.Listen, k.config.Tick.Milliseconds(), k.config.MinSession.Milliseconds(), k.config.MaxSession.Milliseconds(), notice)
+		k.config.Listen, k.config.Tick.Milliseconds(), k.config.MinSession.Milliseconds(), k.config.MaxSession.Milliseconds(), k.notice())
 }
 
-func envi(*core) string {
-	return "Environment:\nzookeeper.version=" + version + ", built on 01/01/2022 00:00 GMT\nnotice=" + notice + "\n"
+func envi(k *core) string {
+	return "Environment:\nzookeeper.version=" + version + ", built on 01/01/2022 00:00 GMT\nnotice=" + k.notice() + "\n"
 }
 
 func dump(k *core) string {

@@ -15,8 +15,8 @@ import (
 // File is a log or a snapshot.
 type File struct {
 	Path string
-	// Zxid is in the name: of a log, its first transaction; of a snapshot, the last one before it was
-	// begun.
+	// Zxid is in the name: of a log, its first transaction; of a snapshot, the last one before it
+	// was begun.
 	Zxid int64
 	Size int64
 }
@@ -39,7 +39,7 @@ func List(dir string) (Files, error) {
 			return Files{}, fmt.Errorf("%w: %w", ErrFile, err)
 		}
 		for _, entry := range entries {
-			kind, zxid, ok := parseName(entry.Name())
+			kind, zxid, ok := ParseName(entry.Name())
 			if !ok {
 				continue
 			}
@@ -54,7 +54,7 @@ func List(dir string) (Files, error) {
 			if !info.Mode().IsRegular() {
 				continue
 			}
-			if file.Size = info.Size(); kind == "log" {
+			if file.Size = info.Size(); kind == LogPrefix {
 				found.Logs = append(found.Logs, file)
 			} else {
 				found.Snapshots = append(found.Snapshots, file)
@@ -67,12 +67,18 @@ func List(dir string) (Files, error) {
 	return found, nil
 }
 
-// parseName reads names such as log.1a2b and snapshot.1a2b.gz.
-func parseName(name string) (kind string, zxid int64, ok bool) {
+// The kinds of files, with which their names begin.
+const (
+	LogPrefix      = "log"
+	SnapshotPrefix = "snapshot"
+)
+
+// ParseName reads names such as log.1a2b and snapshot.1a2b.gz.
+func ParseName(name string) (kind string, zxid int64, ok bool) {
 	kind, hex, _ := strings.Cut(name, ".")
-	if kind == "snapshot" {
+	if kind == SnapshotPrefix {
 		hex = strings.TrimSuffix(hex, gzipped)
-	} else if kind != "log" {
+	} else if kind != LogPrefix {
 		return "", 0, false
 	}
 	zxid, err := strconv.ParseInt(hex, 16, 64)

@@ -11,8 +11,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 )
 
-// TestWritesAsZooKeeperDoes writes again what a ZooKeeper 3.8.0 has written, byte for byte, without
-// the digest at the end and the client's number of a request.
+// TestWritesAsZooKeeperDoes writes again a log and snapshots of a ZooKeeper 3.8.0, byte for byte,
+// without the digest at the end and the client's number of a request.
 func TestWritesAsZooKeeperDoes(t *testing.T) {
 	t.Parallel()
 	theirs := mustRead(t, written)

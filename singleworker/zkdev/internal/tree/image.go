@@ -17,7 +17,7 @@ var ErrUnsupported = errors.New("a container, or a node that has a time to live,
 
 func unsupported(path string) error { return fmt.Errorf("%s is %w", path, ErrUnsupported) }
 
-// Image returns what a snapshot has. The state must not change until the nodes were taken.
+// Image returns the content of a snapshot. The state must not change until the nodes were taken.
 func (s *State) Image() (*txnlog.Snapshot, iter.Seq[txnlog.Node]) {
 	image := &txnlog.Snapshot{Sessions: map[int64]time.Duration{}, ACLs: map[int64][]txnlog.ACL{}}
 	for id, of := range s.sessions {
@@ -87,8 +87,7 @@ func Load(now time.Time, tick time.Duration, zxid int64, image *txnlog.Snapshot,
 	return s, nil
 }
 
-// vanishes reports whether what stands in the place of a node's owner marks a node that the server
-// deletes by itself.
+// vanishes reports whether a node's owner is the mark of a node that the server deletes by itself.
 func vanishes(owner int64) bool {
 	const container, ttl = -1 << 63, 0xff
 	return owner == container || owner>>56&0xff == ttl

@@ -10,7 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-// Logged returns what ZooKeeper logs of one transaction: txns have the same zxid.
+// Logged returns one transaction as ZooKeeper logs it: txns have the same zxid.
 func Logged(txns []Txn) txnlog.Txn {
 	first := &txns[0]
 	t := txnlog.Txn{Zxid: first.Zxid, Session: first.Session, Time: first.Time.Add(first.ahead), Kind: txnlog.Write}

@@ -66,7 +66,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// replayed is what a server that starts with a snapshot and a log has.
+// replayed is the state of a server that starts with a snapshot and a log.
 func replayed(t *testing.T, from picture, log []txnlog.Txn) picture {
 	t.Helper()
 	var file bytes.Buffer
@@ -103,7 +103,7 @@ func replayed(t *testing.T, from picture, log []txnlog.Txn) picture {
 	return pictureOf(s)
 }
 
-// A recorder makes random requests, and logs what they do.
+// A recorder makes random requests, and logs their effects.
 type recorder struct {
 	*bench
 	*rand.Rand
