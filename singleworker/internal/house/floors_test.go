@@ -41,14 +41,14 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"actions.go"}, {"put.go"}, {"edit.go"},
 	{"web.go"},
 }, "../cmd/swctl/internal/commands": {
-	{"line.go", "listchoice.go", "notifyfile.go", "reply.go", "store.go"},
+	{"line.go", "listchoice.go", "listen.go", "notifyfile.go", "reply.go", "store.go"},
 	{"change.go", "historystore.go", "jobfiles.go", "meant.go"},
 	{"call.go"},
 	{"redraw.go", "submitfile.go"},
 	{
 		"acl.go", "apply.go", "audit.go", "cancel.go", "clear.go", "completion.go", "config.go", "dev.go", "doctor.go", "drain.go",
 		"files.go", "guard.go", "history.go", "import.go", "instance.go", "instances.go", "list.go", "log.go", "next.go", "notify.go",
-		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "set.go", "show.go", "submit.go", "top.go", "trigger.go",
+		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "serve.go", "set.go", "show.go", "submit.go", "top.go", "trigger.go",
 		"ui.go", "undelete.go", "version.go", "watch.go", "why.go",
 	},
 	{"main.go"},

@@ -14,7 +14,7 @@ import (
 // Errors of Open and Err.
 var (
 	// ErrInUse is returned by Open when another process serves the directory.
-	ErrInUse = errors.New("another process serves this directory")
+	ErrInUse = errors.New("another process serves the directory")
 
 	// ErrDamaged is returned by Open for files that no crash leaves like that. Restore a backup.
 	ErrDamaged = errors.New("the files are damaged, or some are missing")

@@ -21,6 +21,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/txnaudit"
+	"github.com/swjobs/singleworker/singleworker/zkdev/durable"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -53,6 +54,9 @@ func newHarness(t *testing.T) *harness {
 		},
 		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
 			return ready(listen)
+		},
+		serveFiles: func(_ context.Context, config durable.Config, ready func(addr string) error) error {
+			return ready(config.Listen)
 		},
 		audit: func(context.Context, txnaudit.Options) (txnaudit.Report, error) {
 			return txnaudit.Report{OK: true}, nil

@@ -38,7 +38,7 @@ func Main(program string, stores map[string]StoreOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
 	a := &app{
 		env:   env{dial: group.Dial, whoami: admin.Self},
-		build: debug.ReadBuildInfo, serve: serveDev, audit: txnaudit.Run, stores: stores,
+		build: debug.ReadBuildInfo, serve: serveDev, serveFiles: serveDurable, audit: txnaudit.Run, stores: stores,
 	}
 	line := &cmdline.App{
 		Program: program,
@@ -60,7 +60,7 @@ func (a *app) commands() []*cmdline.Command {
 		historyCommand(e, a.stores), logCommand(e), whyCommand(e), watchCommand(e), runlogCommand(e, a.stores), notifyCommand(e), testNotifyCommand(e), uiCommand(e, a.stores), triggerCommand(e), stopRunCommand(e),
 		requestsCommand(e), cancelRequestsCommand(e), pauseCommand(e), resumeCommand(e), repairCommand(e),
 		auditCommand(a.audit), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
-		guardCommand(), devCommand(a.serve), completionCommand(), configCommand(), versionCommand(a.build),
+		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), completionCommand(), configCommand(), versionCommand(a.build),
 	}
 }
 
@@ -68,8 +68,9 @@ func (a *app) commands() []*cmdline.Command {
 type app struct {
 	env
 
-	build  buildInfo
-	serve  devServing
-	audit  auditing
-	stores stores
+	build      buildInfo
+	serve      devServing
+	serveFiles durableServing
+	audit      auditing
+	stores     stores
 }

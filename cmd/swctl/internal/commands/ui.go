@@ -22,16 +22,15 @@ import (
 )
 
 const (
-	flagListen     = "listen"
 	flagAnyone     = "anyone-may-read"
 	flagServerName = "server-name"
 	flagProxy      = "proxy"
 	flagActions    = "allow-actions"
 	flagTokenFile  = "token-file"
 	flagRunURL     = "run-url"
-
-	defaultUI = "127.0.0.1:7468"
 )
+
+var uiListens = listener{"127.0.0.1:7468", flagAnyone, "everyone there could read all jobs, their arguments and errors"}
 
 func uiCommand(e *env, stores stores) *cmdline.Command {
 	return &cmdline.Command{
@@ -62,7 +61,7 @@ swctl ui --run-url 'https://logs.example.org/?q={run}&from={started_ms}'
 swctl ui --allow-actions --token-file /etc/swctl/token
 swctl ui --listen 10.0.0.5:7468 --anyone-may-read --server-name jobs.example.org`,
 		Flags: []cmdline.Flag{
-			{Name: flagListen, Usage: "`ADDRESS` host:port to serve at; port 0 for any that is free (default " + defaultUI + ")"},
+			uiListens.flag(),
 			{Name: flagAnyone, Usage: "serve at an address that other machines reach: everyone there may read everything"},
 			{Name: flagServerName, Usage: "`NAME` by which browsers reach it, beside localhost and addresses; may be repeated", Repeated: true},
 			{Name: flagProxy, Usage: "`ADDRESS` of a proxy, or of a network of them, whose X-Forwarded-For is believed; may be repeated", Repeated: true},
@@ -85,17 +84,9 @@ func ui(ctx context.Context, c *call, stores stores) error {
 	if err := c.NoArgs("swctl %s", c.Command); err != nil {
 		return err
 	}
-	listen := defaultUI
-	if c.Flags.IsSet(flagListen) {
-		listen = c.Flags.String(flagListen)
-	}
-	host, _, err := net.SplitHostPort(listen)
+	listen, err := uiListens.address(c.Call)
 	if err != nil {
-		return cmdline.Usage("--%s %q: want host:port", flagListen, listen).Try("--%s %s", flagListen, defaultUI)
-	}
-	if !isLoopback(host) && !c.Flags.Bool(flagAnyone) {
-		return cmdline.Usage("--%s %s: other machines reach that address, and everyone there could read all jobs, their arguments and errors", flagListen, listen).
-			Try("--%s %s, or --%s if that is meant", flagListen, defaultUI, flagAnyone)
+		return err
 	}
 	proxies, err := proxiesOf(c.Call)
 	if err != nil {
@@ -164,12 +155,6 @@ func actionToken(c *cmdline.Call) (token func() (string, error), made string, er
 	}
 	_, err = token()
 	return token, "", err
-}
-
-// isLoopback reports whether only this machine reaches a host.
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // Limits of a client of the pages.

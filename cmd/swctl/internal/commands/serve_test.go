@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
+	"github.com/swjobs/singleworker/singleworker/zkdev/durable"
+)
+
+func TestServeGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var text strings.Builder
+	for _, line := range []string{
+		"serve --data /srv/zk", "serve --data /srv/zk --listen 127.0.0.1:0 -o json", "serve", "serve now", "serve --data d --zk 127.0.0.1:2182",
+		"serve --data d --listen 2181", "serve --data d --listen 0.0.0.0:2181", "serve --data d --listen 10.0.0.5:2181 --anyone-may-connect",
+	} {
+		text.WriteString(h.transcript(strings.Fields(line)...))
+	}
+	for _, err := range []error{durable.ErrInUse, durable.ErrDamaged, durable.ErrFull} {
+		h.app.serveFiles = func(context.Context, durable.Config, func(string) error) error { return err }
+		text.WriteString(h.transcript("serve", "--data", "d"))
+	}
+	golden(t, "serve", text.String())
+}
+
+// TestServes runs the real server, twice on one directory.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 {
+		h := newHarness(t)
+		h.app.serveFiles = serveDurable
+		out, in := io.Pipe()
+		h.Stdout = in
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan cmdline.ExitCode, 1)
+		go func() { ended <- h.Run(ctx, []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "-o", "json"}) }()
+		var served struct{ Kind, ZK, Data string }
+		if err := json.NewDecoder(out).Decode(&served); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, out) }() // the end of the document
+		if served.Kind != "Server" || served.Data != dir {
+			t.Errorf("served %+v", served)
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", served.ZK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "ruok"); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || string(answer) != "imok" {
+			t.Errorf("ruok = %q, %v", answer, err)
+		}
+		_ = conn.Close()
+		second := newHarness(t)
+		second.app.serveFiles = serveDurable
+		if code := second.exec("serve", "--data", dir, "--listen", "127.0.0.1:0"); code != cmdline.ExitUsage || !strings.Contains(second.errs.String(), "another process serves the directory") {
+			t.Errorf("a second one: exit %d, %q", code, second.errs.String())
+		}
+		cancel()
+		if code := <-ended; code != cmdline.ExitOK {
+			t.Errorf("exit %d, want 0: %s", code, h.errs.String())
+		}
+	}
+	if _, err := os.Stat(dir + "/version-2/snapshot.0"); err != nil {
+		t.Error(err)
+	}
+}
