@@ -287,7 +287,7 @@ func TestDamagedSnapshots(t *testing.T) {
 		"far from the end of the last log": func(disk *crashFS, have files) {
 			of := disk.names[logName(have.logs[len(have.logs)-1])]
 			of.data[40]++
-			of.data = append(of.data, slices.Repeat([]byte{1}, maxTorn)...)
+			of.data = append(of.content(), slices.Repeat([]byte{1}, maxTorn)...)
 		},
 	} {
 		disk, _, have := lively()
@@ -301,7 +301,7 @@ func TestDamagedSnapshots(t *testing.T) {
 func (c *crashFS) copy(budget int) *crashFS {
 	twin := newCrashFS(budget)
 	for name, f := range c.names {
-		twin.names[name] = &inode{data: slices.Clone(f.data), synced: slices.Clone(f.synced)}
+		twin.names[name] = &inode{data: slices.Clone(f.data), synced: slices.Clone(f.synced), size: f.size}
 		twin.onDisk[name] = twin.names[name]
 	}
 	return twin

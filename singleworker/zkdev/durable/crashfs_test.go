@@ -21,8 +21,16 @@ type crashFS struct {
 	calls   int
 }
 
-// An inode is a file.
-type inode struct{ data, synced []byte }
+// An inode is a file. Behind its data, there are zeros up to a size.
+type inode struct {
+	data, synced []byte
+	size         int
+}
+
+// content is what is read.
+func (f *inode) content() []byte {
+	return append(bytes.Clone(f.data), make([]byte, max(0, f.size-len(f.data)))...)
+}
 
 // A nameChange gives a name to a file; nil takes it away.
 type nameChange struct {
@@ -65,7 +73,7 @@ func (c *crashFS) open(name string) (io.ReadCloser, error) {
 	if c.names[name] == nil {
 		return nil, fs.ErrNotExist
 	}
-	return io.NopCloser(bytes.NewReader(c.names[name].data)), nil
+	return io.NopCloser(bytes.NewReader(c.names[name].content())), nil
 }
 
 func (c *crashFS) create(name string) (file, error) {
@@ -84,7 +92,8 @@ func (c *crashFS) truncate(name string, size int64) error {
 	if err := c.call(); err != nil {
 		return err
 	}
-	c.names[name].data = bytes.Clone(c.names[name].data[:size])
+	of := c.names[name]
+	of.data, of.size = bytes.Clone(of.content()[:size]), 0
 	return nil
 }
 
@@ -129,7 +138,12 @@ func (o *openFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *openFile) Sync() error {
+func (o *openFile) extend(size int64) error {
+	o.of.size = int(size)
+	return o.fs.call()
+}
+
+func (o *openFile) sync() error {
 	if err := o.fs.call(); err != nil {
 		return err
 	}
@@ -141,7 +155,7 @@ func (o *openFile) Close() error { return nil }
 
 // images returns the disks that may be left by the crash: each choice of the names that were not
 // synced, with any number of the bytes that were not synced, every stride-th of them, and behind
-// those nothing, zeros, or zeros and then the last bytes.
+// those nothing, zeros, or zeros and then the last bytes. Files that were extended are or are not.
 func (c *crashFS) images(stride int) (images []*crashFS) {
 	for choice := range 1 << min(len(c.pending), 5) {
 		names := maps.Clone(c.onDisk)
@@ -156,13 +170,13 @@ func (c *crashFS) images(stride int) (images []*crashFS) {
 		}
 		for lost := 0; lost <= longest; lost += stride {
 			for kind := range 3 {
-				if lost == 0 && kind > 0 {
-					continue
-				}
 				image := newCrashFS(-1)
 				for name, f := range names {
 					data := f.after(lost, kind)
 					image.names[name] = &inode{data: data, synced: data}
+					if kind > 0 {
+						image.names[name].size = f.size
+					}
 				}
 				image.onDisk = maps.Clone(image.names)
 				images = append(images, image)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// An fileSystem is one directory of a file system. Tests have one that crashes.
+// A fileSystem is one directory of a file system. Tests have one that crashes.
 type fileSystem interface {
 	list() ([]string, error)
 	open(name string) (io.ReadCloser, error)
@@ -22,9 +22,17 @@ type fileSystem interface {
 // A file is written from its beginning to its end.
 type file interface {
 	io.Writer
-	Sync() error
+	extend(size int64) error // with zeros, which are overwritten
+	sync() error
 	Close() error
 }
+
+// osFile is one of the operating system.
+type osFile struct{ *os.File }
+
+func (f osFile) extend(size int64) error { return f.Truncate(size) }
+
+func (f osFile) sync() error { return sync(f.File) }
 
 // directory is one of the operating system.
 type directory string
@@ -44,7 +52,8 @@ func (d directory) list() (names []string, err error) {
 func (d directory) open(name string) (io.ReadCloser, error) { return os.Open(d.path(name)) }
 
 func (d directory) create(name string) (file, error) {
-	return os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	return osFile{f}, err
 }
 
 func (d directory) truncate(name string, size int64) error { return os.Truncate(d.path(name), size) }

@@ -127,7 +127,8 @@ func follows(zxid, last int64) bool {
 	return txnlog.Follows(zxid, last) || txnlog.Follows(zxid-1, last)
 }
 
-// readLog replays one log. It returns where its last whole record ends, and how long it is.
+// readLog replays one log. It returns where its last whole record ends, and, of the last log, how
+// long it is.
 func (s *store) readLog(name string, isLast bool, replay func(*txnlog.Txn) error) (end, size int64, err error) {
 	in, err := s.fs.open(name)
 	if err != nil {
@@ -151,10 +152,13 @@ func (s *store) readLog(name string, isLast bool, replay func(*txnlog.Txn) error
 	if errors.Is(err, txnlog.ErrCorrupt) && (!isLast || end == 0 && !counted.isTorn()) {
 		return 0, 0, errors.Join(ErrDamaged, err)
 	}
+	if !isLast {
+		return end, 0, nil
+	}
 	if _, err := io.Copy(io.Discard, counted); err != nil {
 		return 0, 0, err
 	}
-	if isLast && !errors.Is(err, io.EOF) && counted.content-end > maxTorn {
+	if !errors.Is(err, io.EOF) && counted.content-end > maxTorn {
 		return 0, 0, fmt.Errorf("%w: %d bytes follow, which is more than a crash leaves: %w", ErrDamaged, counted.content-end, err)
 	}
 	return end, counted.size, nil

@@ -71,12 +71,15 @@ func (s *store) Append(first int64, records []byte) error {
 			return s.fail("create "+name, err)
 		}
 		s.log, s.name, s.written = log, name, 0
+		if err := log.extend(s.logBytes); err != nil { // or each fsync would write its length, too
+			return s.fail("extend "+name, err)
+		}
 		records = append(txnlog.AppendHead(nil), records...)
 	}
 	if _, err := s.log.Write(records); err != nil {
 		return s.fail("write "+s.name, err)
 	}
-	if err := s.log.Sync(); err != nil {
+	if err := s.log.sync(); err != nil {
 		return s.fail("fsync "+s.name, err)
 	}
 	if begun {
@@ -119,7 +122,7 @@ func (s *store) replace(name string, write func(file) error) error {
 		_ = f.Close()
 		return s.fail("write "+unfinished+name, err)
 	}
-	if err := f.Sync(); err != nil {
+	if err := f.sync(); err != nil {
 		_ = f.Close()
 		return s.fail("fsync "+unfinished+name, err)
 	}
