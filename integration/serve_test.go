@@ -34,7 +34,7 @@ type znode struct {
 
 func join(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect([]string{addr}, longSession, zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(strings.Split(addr, ","), longSession, zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,4 +273,69 @@ func TestServeKilled(t *testing.T) {
 		t.Errorf("after SIGTERM: %v", err)
 	}
 	t.Log(audit())
+}
+
+// TestServeAndEnsemble copies the directory of swctl serve to all servers of an ensemble, and takes
+// the directory of its leader back. No node is lost, and both ways transactions belong to a new
+// epoch.
+func TestServeAndEnsemble(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ours, err := durable.Open(durable.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := join(t, ours.Addr())
+	fill(t, conn, "/by-serve")
+	nodes := ofClients(t, conn)
+	if err := ours.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	e := zkserver.StartEnsemble(t, 3)
+	for _, s := range e.Servers() {
+		copied := t.TempDir()
+		if err := os.CopyFS(filepath.Join(copied, "data"), os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		s.Replace(copied)
+	}
+	for _, s := range e.Servers() {
+		s.Begin()
+	}
+	e.Await()
+	there := join(t, e.Addr())
+	agree(t, "the nodes in the ensemble", ofClients(t, there), nodes)
+	fill(t, there, "/by-ensemble")
+	nodes = ofClients(t, there)
+	last := e.Leader(t.Context())
+	if last < 0 {
+		t.Fatal("no leader")
+	}
+	for _, s := range e.Servers() {
+		s.Kill()
+	}
+
+	back, err := durable.Open(durable.Config{Dir: filepath.Dir(e.Servers()[last].LogDir()), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	again := join(t, back.Addr())
+	agree(t, "the nodes of the ensemble", ofClients(t, again), nodes)
+	if _, err := again.Create("/last", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	epoch := func(path string) int64 { return tree(t, again)[path].stat.Czxid >> 32 }
+	if a, b, c := epoch("/by-serve"), epoch("/by-ensemble"), epoch("/last"); a != 0 || b <= a || c <= b {
+		t.Errorf("epochs %d, %d, %d, want each to be later than the one before", a, b, c)
+	}
+}
+
+// ofClients reads all nodes but the one in which an ensemble has the addresses of its members.
+func ofClients(t *testing.T, conn *zk.Conn) map[string]znode {
+	t.Helper()
+	nodes := tree(t, conn)
+	delete(nodes, "/zookeeper/config")
+	return nodes
 }
