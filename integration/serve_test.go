@@ -131,15 +131,15 @@ func agree(t *testing.T, what string, got, want map[string]znode) {
 // warns of no digest.
 func TestServeAndZooKeeper(t *testing.T) {
 	t.Parallel()
-	real := zkserver.Start(t)
-	addr, dir := real.Addr(), filepath.Dir(real.LogDir())
+	apache := zkserver.Start(t)
+	addr, dir := apache.Addr(), filepath.Dir(apache.LogDir())
 	owner := join(t, addr)
 	session := owner.SessionID()
 	fill(t, owner, "/by-zookeeper-0")
 	nodes := tree(t, owner)
 	for round := range 2 {
-		if real.Stop(); round == 1 {
-			real.Kill()
+		if apache.Stop(); round == 1 {
+			apache.Kill()
 		}
 		ours, err := durable.Open(durable.Config{Dir: dir, Listen: addr})
 		if err != nil {
@@ -157,7 +157,7 @@ func TestServeAndZooKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		real.Restart()
+		apache.Restart()
 		agree(t, "the nodes of serve", tree(t, owner), nodes)
 		fill(t, owner, fmt.Sprintf("/by-zookeeper-%d", round+1))
 		nodes = tree(t, owner)
@@ -168,7 +168,7 @@ func TestServeAndZooKeeper(t *testing.T) {
 	if zxids := zxidsOf(nodes); len(slices.Compact(zxids)) != len(zxids) || len(zxids) < 20 {
 		t.Errorf("zxids of creations: %x", zxids)
 	}
-	real.Stop()
+	apache.Stop()
 	log, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "server.log"))
 	if err != nil {
 		t.Fatal(err)

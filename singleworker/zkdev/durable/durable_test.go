@@ -111,7 +111,7 @@ func TestRestart(t *testing.T) {
 // TestOpenRefuses: a directory that it cannot serve, or not alone, is left as it is.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,9 @@ var errAny = errors.New("any error")
 func TestEpochs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	serve(t, dir, "127.0.0.1:0").Close()
+	if err := serve(t, dir, "127.0.0.1:0").Close(); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"acceptedEpoch", "currentEpoch"} {
 		if err := os.WriteFile(filepath.Join(dir, "version-2", name), []byte("4\n"), 0o600); err != nil {
 			t.Fatal(err)

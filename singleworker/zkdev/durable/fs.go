@@ -32,7 +32,7 @@ type osFile struct{ *os.File }
 
 func (f osFile) extend(size int64) error { return f.Truncate(size) }
 
-func (f osFile) sync() error { return sync(f.File) }
+func (f osFile) sync() error { return flush(f.File) }
 
 // directory is one of the operating system.
 type directory string

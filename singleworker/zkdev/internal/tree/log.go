@@ -36,7 +36,7 @@ func Logged(txns []Txn) txnlog.Txn {
 
 func logged(t *Txn) txnlog.Op {
 	op := txnlog.Op{Path: t.Path, Data: t.Data, Version: t.Version, Owner: t.Owner}
-	switch t.Op { //nolint:exhaustive // no other operation changes anything
+	switch t.Op {
 	case wire.OpCreate, wire.OpCreate2:
 		op.Type, op.ACL, op.Born = txnlog.Create, loggedACL(t.acl), t.born
 	case wire.OpDelete:
