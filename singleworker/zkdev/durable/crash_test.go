@@ -126,7 +126,7 @@ func TestCrashes(t *testing.T) {
 	t.Parallel()
 	stride, batches, again := 23, 24, 150 // of the bytes lost, of the work, of the disks that crash again
 	if *all {
-		stride, batches, again = 2, 40, 30
+		stride, batches, again = 2, 40, 300
 	}
 	history := map[int64]picture{0: pictureOf(tree.New(epoch, zkTick))}
 	images := 0
