@@ -2,7 +2,6 @@ package swtest
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"time"
 
@@ -83,27 +82,6 @@ func (c *Cluster) Start(name string, handlers map[string]singleworker.Handler, j
 	return &Instance{c.group.Start(name, swtest.Setup{Handlers: handlers, Jobs: jobs})}
 }
 
-// Submit creates a job like an operator. It does nothing if the same job exists, and fails the test
-// if the existing job differs.
-func (c *Cluster) Submit(job singleworker.Job) {
-	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
-	defer cancel()
-	if err := c.group.Submit(ctx, job); err != nil {
-		c.tb.Fatalf("swtest: submit %s: %v", job.Name, err)
-	}
-}
-
-// Cancel deletes a job like an operator.
-func (c *Cluster) Cancel(job string) {
-	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
-	defer cancel()
-	if err := c.group.Cancel(ctx, job); err != nil {
-		c.tb.Fatalf("swtest: cancel %s: %v", job, err)
-	}
-}
-
 // Owner returns the name of the instance that owns the job, or a shard such as "report[3]", or "".
 // A killed instance counts as the owner until its session expires.
 func (c *Cluster) Owner(job string) string { return c.group.Owners()[job] }
@@ -129,7 +107,7 @@ func (c *Cluster) AwaitOwned(jobs ...string) {
 		return len(missing) == 0
 	}
 	if !c.group.Await(c.cfg.Timeout, owned) {
-		c.tb.Fatalf("swtest: after %v nobody owns %q", c.cfg.Timeout, missing)
+		c.tb.Fatalf("swtest: after %v nobody owns %q%s", c.cfg.Timeout, missing, c.reasons(missing...))
 	}
 }
 
@@ -137,6 +115,6 @@ func (c *Cluster) AwaitOwned(jobs ...string) {
 func (c *Cluster) AwaitOwner(job, instance string) {
 	c.tb.Helper()
 	if !c.group.Await(c.cfg.Timeout, func() bool { return c.Owner(job) == instance }) {
-		c.tb.Fatalf("swtest: after %v %s is owned by %q, want %q", c.cfg.Timeout, job, c.Owner(job), instance)
+		c.tb.Fatalf("swtest: after %v %s is owned by %q, want %q%s", c.cfg.Timeout, job, c.Owner(job), instance, c.reasons(job))
 	}
 }

@@ -1,12 +1,14 @@
 package swtest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/swtest/audit"
 )
 
@@ -44,6 +46,36 @@ type Run struct {
 	Killed   bool      // its instance was killed during the run
 }
 
+// String is the run in a line, such as "report[3] 03:00:00 #2 on app-1, token 7, at 03:00:09: ok
+// after 1.2s".
+func (r Run) String() string {
+	end := "in progress"
+	switch took := r.Ended.Sub(r.Started); {
+	case r.Killed:
+		end = fmt.Sprintf("killed after %v", took)
+	case r.Err != nil:
+		end = fmt.Sprintf("%v after %v", r.Err, took)
+	case !r.Ended.IsZero():
+		end = fmt.Sprintf("ok after %v", took)
+	}
+	name := r.Job
+	if r.Shard.Total > 1 {
+		name = job.ShardName(name, r.Shard.Index)
+	}
+	at := func(t time.Time) string { return t.UTC().Format(time.TimeOnly) }
+	return fmt.Sprintf("%s %s #%d on %s, token %d, at %s: %s", name, at(r.Tick), r.Attempt, r.Instance, r.Token, at(r.Started), end)
+}
+
+// listed is the last runs, one per line, for the report of a failure.
+func listed(runs []Run) string {
+	const most = 20
+	var b strings.Builder
+	for _, r := range runs[max(0, len(runs)-most):] {
+		fmt.Fprintf(&b, "\n\t%v", r)
+	}
+	return b.String()
+}
+
 // Runs lists the runs of a job so far, in the order in which they started.
 func (c *Cluster) Runs(job string) []Run {
 	var runs []Run
@@ -74,7 +106,7 @@ func (c *Cluster) AwaitRuns(job string, n int) []Run {
 		return left <= 0
 	}
 	if !c.group.Await(c.cfg.Timeout, ended) {
-		c.tb.Fatalf("swtest: after %v %s has %d runs, want %d that have ended", c.cfg.Timeout, job, len(runs), n)
+		c.tb.Fatalf("swtest: after %v %s has %d runs, want %d that have ended%s%s", c.cfg.Timeout, job, len(runs), n, listed(runs), c.reasons(job))
 	}
 	return runs
 }
@@ -87,10 +119,10 @@ func (c *Cluster) AssertOnce(job string) {
 	runs := slices.DeleteFunc(c.group.Evidence(), func(r audit.Run) bool { return r.Job != job && !strings.HasPrefix(r.Job, job+"[") })
 	for _, found := range audit.Runs(runs) {
 		if found.Rule == audit.Twice || found.Rule == audit.Overlap {
-			c.tb.Errorf("swtest: %v", found)
+			c.tb.Errorf("swtest: %v%s", found, listed(c.Runs(job)))
 		}
 	}
 	if len(runs) == 0 {
-		c.tb.Errorf("swtest: %s never ran", job)
+		c.tb.Errorf("swtest: %s never ran%s", job, c.reasons(job))
 	}
 }
