@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/shrink"
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 )
 
@@ -67,31 +68,10 @@ func (s scenario) apply(w *world) {
 	}
 }
 
-// without leaves out some steps.
-func (s scenario) without(some []int) scenario {
-	s.steps = slices.DeleteFunc(slices.Clone(s.steps), func(n int) bool { return slices.Contains(some, n) })
-	return s
-}
-
-// shrink looks for the fewest steps with which fails still returns true, by leaving out ever
-// smaller parts. It ends when no single step can be left out, or more returns false.
-func shrink(s scenario, fails func(scenario) bool, more func() bool) scenario {
-	for size := (len(s.steps) + 1) / 2; size > 0 && more(); {
-		shorter := false
-		for from := len(s.steps) - size; from > -size && more(); from -= size {
-			part := s.steps[max(0, from):min(len(s.steps), from+size)]
-			if try := s.without(part); len(part) > 0 && fails(try) {
-				s, shorter = try, true
-			}
-		}
-		switch {
-		case size > 1:
-			size /= 2
-		case !shorter:
-			return s
-		}
-	}
-	return s
+// shrinkSteps looks for the fewest steps with which fails still returns true, while more does.
+func shrinkSteps(s scenario, fails func(scenario) bool, more func() bool) scenario {
+	with := func(steps []int) scenario { return scenario{steps: steps, times: s.times, until: s.until} }
+	return with(shrink.Fewest(s.steps, func(steps []int) bool { return fails(with(steps)) }, more))
 }
 
 // shortest looks for the shortest scene of a violation of a seed: one of the same property, as
@@ -130,7 +110,7 @@ func (w *world) shortest(t *testing.T, create func(t *testing.T) *world) string 
 		}
 		return false
 	}
-	found = shrink(found, fails, func() bool { return time.Since(begun) < *shrinkFlag })
+	found = shrinkSteps(found, fails, func() bool { return time.Since(begun) < *shrinkFlag })
 	if report == "" {
 		return fmt.Sprintf("seed %d: the violation did not come again in %d runs\n", w.seed, runs)
 	}
@@ -151,7 +131,7 @@ func TestShrink(t *testing.T) {
 		runs++
 		return slices.Contains(s.steps, 5) && slices.Contains(s.steps, 30)
 	}
-	s := shrink(all, fails, func() bool { return true })
+	s := shrinkSteps(all, fails, func() bool { return true })
 	if got := s.String(); got != "5@5s,30@30s,1m0s" || runs > 60 {
 		t.Errorf("%s after %d runs", got, runs)
 	}
