@@ -54,6 +54,7 @@ type Table struct {
 	observer func(Change)        // nil outside of tests
 
 	ahead time.Duration // of the wall clock when OnStep was last called; used only by Watch
+	every time.Duration // WatchEvery outside of tests; likewise
 }
 
 // maxDrift is how far the wall and monotonic clocks may drift apart before OnStep is called.
@@ -61,7 +62,7 @@ const maxDrift = 100 * time.Millisecond
 
 // NewTable returns an empty table.
 func NewTable(clock *Clock) *Table {
-	return &Table{clock: clock, wake: make(chan struct{}, 1), leases: make(map[lease.Slot]*Lease), running: make(map[*Lease]struct{})}
+	return &Table{clock: clock, every: WatchEvery, wake: make(chan struct{}, 1), leases: make(map[lease.Slot]*Lease), running: make(map[*Lease]struct{})}
 }
 
 // Lease is the right to run one slot under one token.
@@ -158,7 +159,7 @@ func (t *Table) sweep() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now().Elapsed
-	t.next = now + WatchEvery
+	t.next = now + t.every
 	for l := range t.running {
 		if ends := t.clock.Ends(l.until); ends > now {
 			t.next = min(t.next, ends)

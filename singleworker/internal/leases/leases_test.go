@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,40 @@ func TestWatchEndsRunsByItself(t *testing.T) {
 		await(t, long)
 		if after := time.Since(start); after != time.Minute {
 			t.Errorf("the longer lease ended its run after %v, want 1m", after)
+		}
+	})
+}
+
+// In a test of whole days the clocks are compared less often, and leases end in time all the same.
+func TestUnhurriedWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var off atomic.Int64
+		table := leases.NewTable(leases.NewClockOf(func() time.Duration { return time.Duration(off.Load()) }))
+		var steps atomic.Int64
+		table.OnStep = func() { steps.Add(1) }
+		ctx, cancel := context.WithCancel(leases.Unhurried(t.Context(), time.Minute))
+		ended := make(chan error, 1)
+		go func() { ended <- table.Watch(ctx) }()
+		start := time.Now()
+		run, done := begin(t, table.Open("job", 1, 2500*time.Millisecond))
+		defer done()
+		await(t, run)
+		if after := time.Since(start); after != 2500*time.Millisecond {
+			t.Errorf("the lease ended its run after %v, want 2.5s", after)
+		}
+		off.Store(int64(-time.Hour)) // back, so that nobody is told at once
+		time.Sleep(50 * time.Second)
+		if steps.Load() != 0 {
+			t.Error("the clocks were compared within the minute")
+		}
+		time.Sleep(12 * time.Second)
+		if steps.Load() != 1 {
+			t.Errorf("%d steps after a minute, want 1", steps.Load())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

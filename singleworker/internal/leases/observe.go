@@ -17,7 +17,16 @@ type Change struct {
 	Closed bool
 }
 
-type observerKey struct{}
+type (
+	observerKey struct{}
+	everyKey    struct{}
+)
+
+// Unhurried returns a context with which [Table.Watch] compares the clocks that seldom instead of
+// each [WatchEvery]. In tests of whole days in virtual time most steps are these.
+func Unhurried(ctx context.Context, every time.Duration) context.Context {
+	return context.WithValue(ctx, everyKey{}, every)
+}
 
 // Observed returns a context with which [Table.Watch] calls f for every change of a lease, at the
 // moment of the change. Tests use it to compare the leases of several instances. f must not block
@@ -26,8 +35,11 @@ func Observed(ctx context.Context, f func(Change)) context.Context {
 	return context.WithValue(ctx, observerKey{}, f)
 }
 
-// observe installs the observer of ctx, if any.
+// observe installs the observer of ctx, if any, and its period.
 func (t *Table) observe(ctx context.Context) {
+	if every, set := ctx.Value(everyKey{}).(time.Duration); set {
+		t.every = every
+	}
 	f, _ := ctx.Value(observerKey{}).(func(Change))
 	if f == nil {
 		return

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -35,6 +36,9 @@ type Config struct {
 	// zkdev.Client.SetLatency. Default: none.
 	Latency func(place string) func() zkdev.Latency
 	Seed    uint64 // of the instances' random numbers; 0: they are the machine's
+	// WatchEvery is how often instances compare their clocks; see leases.Unhurried.
+	// Default leases.WatchEvery.
+	WatchEvery time.Duration
 }
 
 // Cluster is a server and the instances that were started on it. Safe for concurrent use.
@@ -73,6 +77,7 @@ func New(tb TB, cfg Config) *Cluster {
 	cfg.SyncPeriod = cmp.Or(cfg.SyncPeriod, 3*time.Second)
 	cfg.StopGrace = cmp.Or(cfg.StopGrace, 5*time.Second)
 	cfg.Names = cmp.Or(cfg.Names, 1)
+	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, leases.WatchEvery)
 	cfg.Server.NoListen = cfg.Server.Listen == ""
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(faults{tb})

@@ -82,7 +82,7 @@ func (c *Cluster) Start(name string, setup Setup) *Instance {
 	if c.cfg.Latency != nil {
 		i.Client.SetLatency(c.cfg.Latency(place))
 	}
-	surroundings := chance.From(wall.Off(leases.Observed(context.Background(), i.rightChanged), setup.Wall), i.chance())
+	surroundings := chance.From(wall.Off(leases.Unhurried(leases.Observed(context.Background(), i.rightChanged), c.cfg.WatchEvery), setup.Wall), i.chance())
 	i.run, i.stop = context.WithCancel(surroundings)
 	i.life, i.kill = context.WithCancel(context.Background())
 	m, err := i.newManager()
