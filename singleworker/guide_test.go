@@ -88,6 +88,28 @@ func _(m *singleworker.Manager) (err error) {
 	return err
 }
 
+func pay(effects *swtest.Effects) singleworker.Handler {
+	return func(ctx context.Context, run *singleworker.Run) error {
+		err := effects.AppendOnce(ctx, run, run.Slot+run.Tick.String())
+		if errors.Is(err, swtest.ErrDone) {
+			return nil
+		}
+		return err
+	}
+}
+
+func TestPayments(t *testing.T) {
+	t.Parallel()
+	swtest.Explore(t, swtest.Plan{
+		Jobs: []singleworker.Job{{Name: "pay", Schedule: "@daily", Retries: 3}},
+		Handlers: func(p swtest.Process) map[string]singleworker.Handler {
+			return map[string]singleworker.Handler{"pay": pay(p.World.Effects)}
+		},
+		Check: func(w *swtest.World) error { return w.Complete("pay") },
+		Seeds: 10,
+	})
+}
+
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	c := swtest.New(t, swtest.Config{})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/internal/leases"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -51,15 +52,24 @@ type Cluster struct {
 // New starts a ZooKeeper server for the test. The zero Config is valid.
 func New(tb TB, cfg Config) *Cluster {
 	tb.Helper()
+	return newCluster(tb, cfg.withDefaults(), swtest.Config{})
+}
+
+func (cfg Config) withDefaults() Config {
 	cfg.ServerType = cmp.Or(cfg.ServerType, DefaultServerType)
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, DefaultSessionTimeout)
 	cfg.SyncPeriod = cmp.Or(cfg.SyncPeriod, cfg.SessionTimeout/4)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 20*cfg.SessionTimeout)
-	tick := cfg.SessionTimeout / 10
-	return &Cluster{tb: tb, cfg: cfg, group: swtest.New(tb, swtest.Config{
-		ServerType: cfg.ServerType, SessionTimeout: cfg.SessionTimeout, SyncPeriod: cfg.SyncPeriod,
-		Logger: cfg.Logger, Server: zkdev.Config{Tick: tick},
-	})}
+	return cfg
+}
+
+// newCluster starts a server with a configuration whose defaults are filled in, and of which the
+// rest of inner follows.
+func newCluster(tb TB, cfg Config, inner swtest.Config) *Cluster {
+	inner.ServerType, inner.SessionTimeout, inner.SyncPeriod, inner.Logger = cfg.ServerType, cfg.SessionTimeout, cfg.SyncPeriod, cfg.Logger
+	inner.WatchEvery = max(leases.WatchEvery, cfg.SessionTimeout/20)
+	inner.Server = zkdev.Config{Tick: cfg.SessionTimeout / 10}
+	return &Cluster{tb: tb, cfg: cfg, group: swtest.New(tb, inner)}
 }
 
 // Server returns the cluster's ZooKeeper server. It has no socket: connect with its Dial.
