@@ -82,8 +82,9 @@ func keptInAVariable(store Store, bank Bank) singleworker.Handler {
 	var until time.Time
 	return func(ctx context.Context, run *singleworker.Run) error {
 		file := File{Name: name(run.Tick)}
-		for _, id := range store.(*world).due(run.Tick) {
-			if at := store.(*world).begun.Add(time.Duration(id) * between); !at.Before(until) {
+		w := store.(*world) //nolint:forcetypeassert // there is no other
+		for _, id := range w.due(run.Tick) {
+			if at := w.begun.Add(time.Duration(id) * between); !at.Before(until) {
 				file.Payments = append(file.Payments, id)
 			}
 		}

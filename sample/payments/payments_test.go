@@ -35,6 +35,8 @@ func newWorld() any {
 	}
 }
 
+func outside(w *swtest.World) *world { return w.Outside.(*world) } //nolint:forcetypeassert // of newWorld
+
 // call is a call of the database or the bank. It can fail before, and its answer can be lost; and
 // at both points processes die or are stopped. Nothing is done for a context that is over, as in
 // database/sql.
@@ -107,7 +109,7 @@ func (w *world) Send(ctx context.Context, file File) error {
 // check expects that the job recovers when the faults are over, that each payment that was due
 // before its last tick was made once, and that each file is done.
 func check(w *swtest.World) error {
-	o, runs := w.Outside.(*world), w.Runs("payments")
+	o, runs := outside(w), w.Runs("payments")
 	last := runs[len(runs)-1]
 	if last.Err != nil {
 		return fmt.Errorf("it does not recover: %w", last.Err)
@@ -131,7 +133,7 @@ func hourly(handler func(Store, Bank) singleworker.Handler) swtest.Plan {
 		Jobs: []singleworker.Job{{Name: "payments", Schedule: "@hourly", Retries: 5}},
 		For:  12 * time.Hour, Outside: newWorld, Check: check,
 		Handlers: func(p swtest.Process) map[string]singleworker.Handler {
-			o := p.World.Outside.(*world)
+			o := outside(p.World)
 			return map[string]singleworker.Handler{"payments": handler(o, o)}
 		},
 	}

@@ -34,6 +34,9 @@ func (l *ledger) add(ctx context.Context, key string, n int) error {
 	return nil
 }
 
+// ledgerOf is the ledger of a world.
+func ledgerOf(w *swtest.World) *ledger { return w.Outside.(*ledger) } //nolint:forcetypeassert // of newLedger
+
 func (l *ledger) get(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,12 +96,12 @@ func handlersWithBugs() map[string]swtest.Plan {
 		})},
 		"state in a variable": {Jobs: hourly, Outside: newLedger, Handlers: handle(func(w *swtest.World) singleworker.Handler {
 			number := 0
-			return func(ctx context.Context, run *singleworker.Run) error {
+			return func(ctx context.Context, _ *singleworker.Run) error {
 				number++
-				return w.Outside.(*ledger).add(ctx, fmt.Sprint("invoice ", number), 1)
+				return ledgerOf(w).add(ctx, fmt.Sprint("invoice ", number), 1)
 			}
 		}), Check: func(w *swtest.World) error {
-			for key, n := range w.Outside.(*ledger).rows {
+			for key, n := range ledgerOf(w).rows {
 				if n > 1 {
 					return fmt.Errorf("%s was written %d times", key, n)
 				}
@@ -128,7 +131,7 @@ func moreHandlersWithBugs() map[string]swtest.Plan {
 		}},
 		"done before it is": {Jobs: hourly, Outside: newLedger, Handlers: handle(func(w *swtest.World) singleworker.Handler {
 			return func(ctx context.Context, run *singleworker.Run) error {
-				l := w.Outside.(*ledger)
+				l := ledgerOf(w)
 				if l.get(key(run)) > 0 {
 					return nil
 				}
@@ -162,18 +165,18 @@ func moreHandlersWithBugs() map[string]swtest.Plan {
 		}},
 		"two transactions for one": {Jobs: []singleworker.Job{{Name: "pay", Schedule: "@hourly", Interrupted: "skip"}}, Outside: newLedger, Handlers: handle(func(w *swtest.World) singleworker.Handler {
 			return func(ctx context.Context, _ *singleworker.Run) error {
-				l := w.Outside.(*ledger)
+				l := ledgerOf(w)
 				return errors.Join(l.add(ctx, "debit", 1), l.add(ctx, "credit", 1))
 			}
 		}), Check: func(w *swtest.World) error {
-			if l := w.Outside.(*ledger); l.get("debit") != l.get("credit") {
+			if l := ledgerOf(w); l.get("debit") != l.get("credit") {
 				return fmt.Errorf("debit %d, credit %d", l.get("debit"), l.get("credit"))
 			}
 			return nil
 		}},
 		"a lock that outlives its holder": {Jobs: hourly, Outside: newLedger, Handlers: handle(func(w *swtest.World) singleworker.Handler {
 			return func(ctx context.Context, run *singleworker.Run) error {
-				l := w.Outside.(*ledger)
+				l := ledgerOf(w)
 				if l.get("lock") > 0 {
 					return nil // somebody else does it
 				}

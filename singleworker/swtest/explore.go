@@ -62,7 +62,7 @@ func (p Plan) withDefaults() Plan {
 }
 
 // Failure is a scenario that has failed, with the fewest faults that suffice.
-type Failure struct {
+type Failure struct { //nolint:errname // a report, which is an error, too
 	Text   string  // the rule that was violated, and by whom
 	Seed   uint64  // of the scenario
 	Faults []Fault // to which it was shrunk

@@ -57,7 +57,7 @@ func (f Fault) String() string {
 
 // GoString is the fault as a Go literal.
 func (f Fault) GoString() string {
-	fields := []string{fmt.Sprintf("Kind: swtest.%s", strings.ToUpper(string(f.Kind[:1]))+string(f.Kind[1:]))}
+	fields := []string{"Kind: swtest." + strings.ToUpper(string(f.Kind[:1])) + string(f.Kind[1:])}
 	add := func(name string, value any, set bool) {
 		if set {
 			fields = append(fields, fmt.Sprintf("%s: %v", name, value))
@@ -116,7 +116,7 @@ func draw(seed uint64, plan Plan, hits map[place][]time.Duration) []Fault {
 func (d *drawer) fault() Fault {
 	kinds := []Kind{Kill, Kill, Kill, Stop, Stop, Stop, Cut, Cut, Slow, Clock, Deploy, Restart, Refuse, Refuse}
 	f := Fault{Kind: kinds[d.rng.IntN(len(kinds))], For: d.lasts(), At: d.upTo(d.total)}
-	switch f.Kind {
+	switch f.Kind { //nolint:exhaustive // the others have no more to say
 	case Slow:
 		f.By = max(d.upTo(d.session/4), time.Millisecond)
 	case Clock:

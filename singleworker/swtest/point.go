@@ -107,7 +107,7 @@ func (p *process) hears(ctx context.Context, end context.CancelCauseFunc) {
 	p.mu.Unlock()
 	if over != nil {
 		<-over
-		time.Sleep(wakes)
+		<-time.After(wakes)
 	}
 	end(context.Cause(ctx))
 }

@@ -40,7 +40,7 @@ func (w *World) strike(f Fault, p *process) {
 	w.mu.Lock()
 	w.struck = append(w.struck, f)
 	w.mu.Unlock()
-	switch f.Kind {
+	switch f.Kind { //nolint:exhaustive // the others strike a process, below
 	case Restart:
 		w.restart(f)
 		return
@@ -51,8 +51,8 @@ func (w *World) strike(f Fault, p *process) {
 	if p == nil || !p.lives() {
 		return
 	}
-	w.note("%s: %v", p.name, f)
-	switch f.Kind {
+	w.notef("%s: %v", p.name, f)
+	switch f.Kind { //nolint:exhaustive // the others were above
 	case Kill:
 		p.mu.Lock()
 		p.dead = true
@@ -127,7 +127,7 @@ func (w *World) restart(f Fault) {
 	if away {
 		return
 	}
-	w.note("ZooKeeper: %v", f)
+	w.notef("ZooKeeper: %v", f)
 	w.Server().Stop()
 	w.after(f.For, func() {
 		if err := w.Server().Restart(zkdev.KeepSessions); err != nil {
@@ -145,7 +145,7 @@ func (w *World) refuse(f Fault) {
 	if f.Point == "" {
 		at = place{}
 	}
-	w.note("outside: %v", f)
+	w.notef("outside: %v", f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refusing[at]++

@@ -20,7 +20,7 @@ const patience = 2 * time.Second
 func (x *explorer) play(seed uint64, faults []Fault) played {
 	x.t.Helper()
 	x.plays++
-	out := real{bubble: make(chan string, 1), hung: make(chan error, 1), never: make(chan struct{})}
+	out := reality{bubble: make(chan string, 1), hung: make(chan error, 1), never: make(chan struct{})}
 	tb, begun, ended := new(recorder), make(chan *World, 1), make(chan struct{})
 	go func() {
 		defer close(ended)

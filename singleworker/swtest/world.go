@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ type World struct {
 	wrong chan struct{}  // closed when Effects have found something, which ends the scenario
 	later sync.WaitGroup // ends of faults
 	beats atomic.Int64   // grows while virtual time passes
-	real
+	reality
 
 	mu        sync.Mutex
 	processes map[string]*process // the latest of each instance
@@ -45,8 +46,8 @@ type World struct {
 	story     []string
 }
 
-// real is the way from the bubble to real time.
-type real struct {
+// reality is the way from the bubble to real time.
+type reality struct {
 	bubble chan string // the goroutines' in their headers
 	hung   chan error  // why it cannot end
 	never  chan struct{}
@@ -93,9 +94,9 @@ func (r *recorder) Errorf(format string, args ...any) {
 }
 
 // newWorld is called in a bubble.
-func newWorld(tb TB, out real, seed uint64, plan Plan, faults []Fault) *World {
+func newWorld(tb TB, out reality, seed uint64, plan Plan, faults []Fault) *World {
 	w := &World{
-		plan: plan, real: out, begun: time.Now(), quiet: make(chan struct{}), wrong: make(chan struct{}), processes: make(map[string]*process), hits: make(map[place][]time.Duration),
+		plan: plan, reality: out, begun: time.Now(), quiet: make(chan struct{}), wrong: make(chan struct{}), processes: make(map[string]*process), hits: make(map[place][]time.Duration),
 		calls: make(map[*singleworker.Run]*call), unsettled: make(map[string]bool), refusing: make(map[place]int),
 	}
 	w.Effects = &Effects{world: w}
@@ -134,7 +135,7 @@ func (w *World) play(faults []Fault) {
 	}
 	for k := range w.plan.Instances {
 		w.start(nil, fmt.Sprintf("app-%d", k+1), 1)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	}
 	timed := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f.Point != "" })
 	slices.SortStableFunc(timed, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
@@ -144,7 +145,7 @@ func (w *World) play(faults []Fault) {
 		}
 	}
 	settles := w.until(w.plan.For)
-	w.note("the faults end")
+	w.notef("the faults end")
 	close(w.quiet)
 	w.later.Wait()
 	if settles {
@@ -152,7 +153,7 @@ func (w *World) play(faults []Fault) {
 	}
 	w.group.Close()
 	for range 1000 { // for handlers that ignore their contexts
-		time.Sleep(w.plan.SessionTimeout)
+		<-time.After(w.plan.SessionTimeout)
 		if w.running() == nil {
 			return
 		}
@@ -183,7 +184,7 @@ func (w *World) until(since time.Duration) bool {
 
 // settle lets interrupted runs be repeated.
 func (w *World) settle() {
-	time.Sleep(3 * w.plan.SessionTimeout)
+	<-time.After(3 * w.plan.SessionTimeout)
 	for range 20 * int(w.plan.SessionTimeout/time.Second) {
 		w.mu.Lock()
 		settled := len(w.unsettled) == 0
@@ -191,7 +192,7 @@ func (w *World) settle() {
 		if settled {
 			return
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	}
 }
 
@@ -209,7 +210,7 @@ func (w *World) start(former *process, name string, version int) {
 		Handlers: make(map[string]singleworker.Handler), Before: make(map[string]singleworker.Handler), Jobs: w.plan.Jobs,
 		Wall: func() time.Duration { return time.Duration(p.ahead.Load()) },
 		Configure: func(cfg *singleworker.Config) {
-			if cfg.Version = fmt.Sprint(version); w.plan.Configure != nil {
+			if cfg.Version = strconv.Itoa(version); w.plan.Configure != nil {
 				w.plan.Configure(cfg)
 			}
 		},
@@ -230,7 +231,7 @@ func (w *World) start(former *process, name string, version int) {
 }
 
 // note adds a line to the story.
-func (w *World) note(format string, args ...any) {
+func (w *World) notef(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.story = append(w.story, clock(time.Now())+" "+fmt.Sprintf(format, args...))
