@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +37,20 @@ type znode struct {
 
 func join(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(strings.Split(addr, ","), longSession, zk.WithLogInfo(false))
+	return joinUnless(t, addr, new(atomic.Bool))
+}
+
+// joinUnless is join, with a client that does not dial while it is held. A ZooKeeper that starts
+// takes connections before it answers them, and never answers those.
+func joinUnless(t *testing.T, addr string, held *atomic.Bool) *zk.Conn {
+	t.Helper()
+	dial := zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if held.Load() {
+			return nil, errors.New("held")
+		}
+		return net.DialTimeout(network, address, timeout)
+	})
+	conn, events, err := zk.Connect(strings.Split(addr, ","), longSession, zk.WithLogInfo(false), dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +149,8 @@ func TestServeAndZooKeeper(t *testing.T) {
 	t.Parallel()
 	apache := zkserver.Start(t)
 	addr, dir := apache.Addr(), filepath.Dir(apache.LogDir())
-	owner := join(t, addr)
+	var held atomic.Bool
+	owner := joinUnless(t, addr, &held)
 	session := owner.SessionID()
 	fill(t, owner, "/by-zookeeper-0")
 	nodes := tree(t, owner)
@@ -153,11 +170,13 @@ func TestServeAndZooKeeper(t *testing.T) {
 		}
 		leaver.Close()
 		nodes = tree(t, owner)
+		held.Store(true)
 		if err := ours.Close(); err != nil {
 			t.Fatal(err)
 		}
 
 		apache.Restart()
+		held.Store(false)
 		agree(t, "the nodes of serve", tree(t, owner), nodes)
 		fill(t, owner, fmt.Sprintf("/by-zookeeper-%d", round+1))
 		nodes = tree(t, owner)
