@@ -129,7 +129,13 @@ func (s *JobStatus) remedy(command string) string {
 // removed is "done 3h ago, removed in 21h".
 func (s *JobStatus) removed(now time.Time) string {
 	text := "done " + plain.Relative(s.DoneAt, now)
-	if s.Job.KeepDone == job.KeepForever {
+	switch {
+	case s.Job.MaxRuns > 0 && s.Runs >= s.Job.MaxRuns:
+		text += fmt.Sprintf(": %d of %d runs were claimed", s.Runs, s.Job.MaxRuns)
+	case !s.Job.NotAfter.IsZero():
+		text += ": no tick is after " + plain.Moment(s.Job.NotAfter, now, s.Job.Zone())
+	}
+	if schedule, err := s.Job.ParseSchedule(); s.Job.KeepDone == job.KeepForever || err == nil && !schedule.Once() {
 		return text + ", kept until it is canceled"
 	}
 	return text + ", removed " + plain.Relative(s.DoneAt.Add(s.Job.KeepDone), now)

@@ -154,7 +154,7 @@ func checkEdit(old, edited job.Job, now time.Time) error {
 		return err
 	}
 	old, edited = old.Normal(), edited.Normal()
-	if edited.Schedule == old.Schedule && edited.TimeZone == old.TimeZone {
+	if zkrec.SameTimes(&edited, &old) {
 		return nil // a job that is over can be changed in what does not make it run
 	}
 	return checkFires(edited, now)
@@ -163,7 +163,11 @@ func checkEdit(old, edited job.Job, now time.Time) error {
 // checkFires refuses a schedule that is over.
 func checkFires(j job.Job, now time.Time) error {
 	schedule, err := j.ParseSchedule()
-	if err == nil && schedule.Ended(now) {
+	switch {
+	case err != nil || !schedule.Ended(now):
+	case !j.NotAfter.IsZero():
+		err = job.Invalid("NotAfter", j.NotAfter.Format(time.RFC3339), errors.New("leaves no tick that is to come"))
+	default:
 		err = job.Invalid("Schedule", j.Schedule, errors.New("never fires again"))
 	}
 	return err

@@ -8,9 +8,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ticks is the job as the rules of ticks have it, of one slot.
+// ticks is the job as the rules of ticks have it, of one slot and by its record.
 func (of parsed) ticks(r records) ticks.Job {
-	return ticksOf(of.spec, of.schedule, of.spec.Since).Of(r.slot, r.gate)
+	return ticksOf(of.spec, of.schedule, of.spec.Since).Of(r.slot, r.gate).By(r.tick)
 }
 
 // ticksOf is that of all slots; the schedule's ticks begin after since.

@@ -43,7 +43,8 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.NextRun = nextRun(of.schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), zkrec.Time(of.spec.Since)))
+		s.Runs = ticks.Runs(r.tick, zkrec.Time(of.spec.Since))
+		s.NextRun = nextRun(of.ticks(r).Schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), zkrec.Time(of.spec.Since)))
 	}
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
 		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), zkrec.Time(of.spec.Since))

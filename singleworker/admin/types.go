@@ -22,9 +22,9 @@ const (
 	// steps, and counts as gone. If that was interrupted, Cancel or Submit
 	// completes it.
 	StateCanceled State = "canceled"
-	// StateDone means that the only tick of a job with an "@at" schedule is accounted for, nothing of
-	// it runs or waits to run, and nobody owns it. JobStatus.DoneAt says since when. It is removed
-	// Job.KeepDone after that.
+	// StateDone means that the last tick of a job with an "@at" schedule, Job.NotAfter or Job.MaxRuns
+	// is accounted for, nothing of it runs or waits to run, and nobody owns it. JobStatus.DoneAt says
+	// since when. One with "@at" is removed Job.KeepDone after that.
 	StateDone State = "done"
 )
 
@@ -101,6 +101,8 @@ type JobStatus struct {
 	NextRun time.Time `json:"next_run_at,omitzero"`
 	// DoneAt is since when the job is done, by ZooKeeper's clock; zero if its State is not StateDone.
 	DoneAt time.Time `json:"done_at,omitzero"`
+	// Runs is how many ticks were claimed of those that Job.MaxRuns counts.
+	Runs int `json:"runs,omitempty"`
 	// LastRun is nil if the job never ran.
 	LastRun *history.Run `json:"last_run"`
 	// HeldRun is a run before LastRun, which is manual: its NextAttempt waits for the end of a pause.

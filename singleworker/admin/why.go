@@ -10,7 +10,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // The states of a tick that no run and no entry of the history has: only an Explanation tells them.
@@ -190,7 +189,7 @@ func (p past) explain(asked time.Time, at moment) Explanation {
 func (p past) tickAt(x Explanation, since int64) time.Time {
 	tick := p.lastTick(x.Asked, zkrec.Time(since))
 	if tick.IsZero() && x.Asked.Equal(x.At) {
-		tick = p.of.schedule.Next(x.At) // the first of a new job
+		tick = p.of.ticks(p.records).Schedule.Next(x.At) // the first of a new job
 	}
 	for _, e := range x.History {
 		sameSecond := e.Tick.Unix() == x.Asked.Unix()
@@ -208,13 +207,13 @@ func (p past) tickAt(x Explanation, since int64) time.Time {
 // then.
 func (p past) lastTick(asked, since time.Time) time.Time {
 	before := asked.Add(time.Millisecond)
-	if tick := p.of.schedule.Prev(before); tick.After(since) {
+	if tick := p.of.ticks(p.records).Schedule.Prev(before); tick.After(since) {
 		return tick
 	}
 	until := since
 	for former := p.of.spec.Former; former != nil; former = former.Former {
 		began := time.UnixMilli(former.Since)
-		old, err := (job.Job{Schedule: former.Schedule, TimeZone: former.TimeZone}).ParseSchedule()
+		old, err := former.Job().ParseSchedule()
 		if err != nil {
 			return time.Time{}
 		}

@@ -32,6 +32,18 @@ type Job struct {
 	// TimeZone is an IANA name such as "Europe/Berlin", or an offset as Java
 	// writes it, such as "GMT+8:00", which has no daylight saving. Default: UTC.
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
+	// NotBefore and NotAfter bound the schedule: it has no ticks before the one or after the other,
+	// and one at either time counts. Times outside are not due: there is no row for them, and none is
+	// missed. Ticks between them that were missed are, by Misfire, also when NotAfter has passed. A
+	// job with NotAfter is done when its last tick is accounted for; it is kept, see KeepDone. Not
+	// with "@at", "@always" or "@manually". Default: no bound.
+	NotBefore time.Time `json:"not_before,omitempty" yaml:"not_before,omitempty"`
+	NotAfter  time.Time `json:"not_after,omitempty" yaml:"not_after,omitempty"`
+	// MaxRuns is after how many ticks that were claimed the job is done. All attempts at one tick
+	// count once, also if none succeeds. Ticks that were not run and manual runs do not count. The
+	// count begins again when the schedule, its zone, its bounds or MaxRuns are changed. At most
+	// 1,000,000; default 0: no limit. Not with Shards, Everywhere, "@at", "@always" or "@manually".
+	MaxRuns int `json:"max_runs,omitempty" yaml:"max_runs,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
 	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
@@ -92,7 +104,8 @@ type Job struct {
 	Notify map[string][]NotifyKind `json:"notify,omitempty" yaml:"notify,omitempty"`
 	// KeepDone is how long a job with an "@at" schedule is kept, with its history, when it is done:
 	// when its tick is accounted for, and nothing runs or waits to run. Nobody owns it then. Default
-	// 24 hours; KeepForever keeps it until somebody cancels it.
+	// 24 hours; KeepForever keeps it until somebody cancels it. A job that is done by NotAfter or
+	// MaxRuns is always kept: code that declares it would create it again.
 	KeepDone time.Duration `json:"keep_done,omitempty" yaml:"keep_done,omitempty"`
 
 	// Shards divides the job: each tick runs once per shard, 0 to Shards-1, each
@@ -166,6 +179,7 @@ const (
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
 	MaxRetries     = 100
 	MaxMaxAttempts = 100
+	MaxMaxRuns     = 1_000_000
 )
 
 // The defaults of a job.
@@ -223,6 +237,12 @@ func (j Job) Normal() Job {
 	drop(&j.KeepDone, DefaultKeepDone)
 	if len(j.Instances) > 1 {
 		j.Instances = slices.Sorted(slices.Values(j.Instances))
+	}
+	if !j.NotBefore.IsZero() {
+		j.NotBefore = j.NotBefore.UTC()
+	}
+	if !j.NotAfter.IsZero() {
+		j.NotAfter = j.NotAfter.UTC()
 	}
 	j.Notify = normalNotify(j.Notify)
 	return j

@@ -16,9 +16,15 @@ import (
 // A group may have thousands of jobs with a few schedules, and time.LoadLocation reads a file and
 // returns another copy of some kilobytes each time.
 var (
-	schedules shared[[2]string, cronexpr.Schedule] // by text and zone
+	schedules shared[timetable, cronexpr.Schedule]
 	zones     shared[string, time.Location]
 )
+
+// timetable is all that a job's ticks follow from.
+type timetable struct {
+	schedule, zone      string
+	notBefore, notAfter int64 // Unix nanoseconds, 0 for no bound
+}
 
 // shared holds values that do not change as long as somebody uses them. Safe for concurrent use.
 type shared[K comparable, V any] struct {
@@ -63,10 +69,11 @@ func (s *shared[K, V]) forget(key K) {
 	}
 }
 
-// ParseSchedule returns the job's schedule in its time zone. The error is a
-// *invalid.FieldError.
+// ParseSchedule returns the job's schedule in its time zone, within NotBefore and NotAfter. The
+// error is a *invalid.FieldError.
 func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
-	return schedules.get([2]string{j.Schedule, j.TimeZone}, func() (*cronexpr.Schedule, error) {
+	key := timetable{j.Schedule, j.TimeZone, nanos(j.NotBefore), nanos(j.NotAfter)}
+	return schedules.get(key, func() (*cronexpr.Schedule, error) {
 		zone, err := j.Location()
 		if err != nil {
 			return nil, err
@@ -75,8 +82,15 @@ func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 		if err != nil {
 			return nil, Invalid("Schedule", j.Schedule, err)
 		}
-		return schedule, nil
+		return schedule.Within(j.NotBefore, j.NotAfter), nil
 	})
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 // Zone is the job's time zone, or UTC if it names none that exists.

@@ -18,7 +18,7 @@ func TestSchedulesAreShared(t *testing.T) {
 		return s
 	}
 	const text, zone = "1 2 3 * * ?", "Europe/Berlin"
-	key := [2]string{text, zone}
+	key := timetable{schedule: text, zone: zone}
 	berlin := parse(text, zone)
 	if parse(text, zone) != berlin {
 		t.Error("the same schedule was parsed twice")

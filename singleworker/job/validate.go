@@ -62,6 +62,9 @@ func (j Job) Validate() error {
 	if err := j.checkEverywhere(); err != nil {
 		return err
 	}
+	if err := j.checkWindow(); err != nil {
+		return err
+	}
 	if err := j.checkBeforeTick(); err != nil {
 		return err
 	}

@@ -102,11 +102,10 @@ func (d documents) ticks(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	schedule, err := of.status.Job.ParseSchedule()
-	if err != nil {
+	if _, err := of.status.Job.ParseSchedule(); err != nil {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
-	ticks := api.TicksOf(schedule, d.group.now(), n)
+	ticks := api.TicksOf(of.status, d.group.now(), n)
 	return encoded(api.New("TickList", api.Named{Name: of.status.Name}, api.ScheduleOf(of.status.Job), api.ItemsOf(ticks)), nil)
 }
 

@@ -183,7 +183,7 @@ func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 	for _, request := range d.requests {
 		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, l.now)+" by "+request.By+" "+request.Reason))
 	}
-	b.ticks(d.status.Job, l)
+	b.ticks(d.status, l)
 	at, err := timeOf(r, "at")
 	if err != nil {
 		return view{}, err
@@ -256,15 +256,11 @@ func (p *pages) past(b *jobBody, all []runlog.Entry, l look) {
 }
 
 // ticks are the next ten, in the job's time zone and in the viewer's.
-func (b *jobBody) ticks(j job.Job, l look) {
+func (b *jobBody) ticks(of admin.JobStatus, l look) {
 	const most = 10
-	schedule, err := j.ParseSchedule()
-	if err != nil {
-		return
-	}
-	zone := j.Zone()
+	zone := of.Job.Zone()
 	b.OneZone = zone.String() == l.zone.String()
-	for _, tick := range api.TicksOf(schedule, l.now, most) {
+	for _, tick := range api.TicksOf(of, l.now, most) {
 		b.Ticks = append(b.Ticks, tickRow{look{l.now, zone}.stamp(tick.Tick), l.stamp(tick.Tick)})
 	}
 }

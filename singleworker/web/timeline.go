@@ -254,7 +254,7 @@ func jobTimes(w window, job admin.JobStatus, entries []history.Entry) timeRow {
 	}
 	if schedule, err := job.Job.ParseSchedule(); err == nil {
 		d.unknown(schedule, oldest)
-		d.planned(schedule)
+		d.planned(job)
 	}
 	return d.row(job)
 }
@@ -267,9 +267,9 @@ func (d *drawing) unknown(schedule *cronexpr.Schedule, oldest time.Time) {
 }
 
 // planned marks the next ticks.
-func (d *drawing) planned(schedule *cronexpr.Schedule) {
+func (d *drawing) planned(of admin.JobStatus) {
 	const most = 40
-	for _, tick := range api.TicksOf(schedule, d.now, most) {
+	for _, tick := range api.TicksOf(of, d.now, most) {
 		if !d.touches(tick.Tick, tick.Tick) {
 			return
 		}

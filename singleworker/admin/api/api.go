@@ -14,7 +14,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/plain"
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -170,8 +169,16 @@ type Tick struct {
 	Local time.Time `json:"local"` // the same moment in the time zone of the schedule
 }
 
-// TicksOf are the first n ticks of a schedule after a time, or fewer if it has no more.
-func TicksOf(schedule *cronexpr.Schedule, after time.Time, n int) (ticks []Tick) {
+// TicksOf are the first n ticks of a job after a time, or fewer if it has no more: as far as it may
+// claim them. A job whose schedule cannot be read has none.
+func TicksOf(of admin.JobStatus, after time.Time, n int) (ticks []Tick) {
+	schedule, err := of.Job.ParseSchedule()
+	if err != nil {
+		return nil
+	}
+	if of.Job.MaxRuns > 0 {
+		n = min(n, of.Job.MaxRuns-of.Runs)
+	}
 	for at := schedule.Next(after); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
 		ticks = append(ticks, Tick{Tick: at.UTC(), Local: at.In(schedule.Location())})
 	}

@@ -115,7 +115,7 @@ var table = []Meaning{
 	unowned(Waiting, ownerless, ownerless, "it is free, and the instances named are expected to take it", "swctl why NAME"),
 	{Code: Absent, State: "absent", Word: "absent", Title: "Reason", Sentence: "an instance has left it of a job that runs on every instance", Remedy: "swctl instances", Idle: true},
 	{Code: Canceling, State: "canceled", Word: "canceled", Title: "Reason", Sentence: "it is being deleted in several steps", Remedy: "swctl cancel NAME"},
-	{Code: Done, State: "done", Word: "done", Title: "Done", Sentence: "its only tick has run, or was skipped", Remedy: "swctl trigger NAME"},
+	{Code: Done, State: "done", Word: "done", Title: "Done", Sentence: "its last tick has run, or was skipped", Remedy: "swctl trigger NAME"},
 	{Code: LongPaused, State: "paused", Word: "long paused", Title: "Paused", Severity: Notice, Sentence: "somebody paused it more than a day ago", Remedy: "swctl resume NAME"},
 	{Code: Paused, State: "paused", Word: "paused", Title: "Paused", Sentence: "somebody paused it", Remedy: "swctl resume NAME"},
 	{

@@ -127,6 +127,8 @@ func (h handler) Handle(n session.Notice) {
 	case journal.Claimed:
 		h.deputy.Claimed(n.Late)
 		h.health.latest.Claimed = h.loop.Now()
+	case journal.Spent:
+		h.keeper.Spent(n.Slot)
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)

@@ -9,15 +9,27 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ends reports whether the job's only tick has come, and it is not done yet.
-func (k *Keeper) ends(job *catalog.Job) bool {
-	return once(job) && job.Ticks.Schedule.Ended(k.loop.Clock.Wall())
+// Spent hears that an owned slot has claimed as many ticks as it may.
+func (k *Keeper) Spent(slot string) {
+	if job := k.catalog.JobOf(slot); job != nil {
+		k.spent[job] = job.Version.Spec
+		k.Keep(job)
+	}
 }
 
-// once reports whether the job has one tick, and is not done yet.
-func once(job *catalog.Job) bool { return job.Valid() && !job.Done() && job.Ticks.Schedule.Once() }
+// ends reports whether the job's last tick has come, and it is not done yet.
+func (k *Keeper) ends(job *catalog.Job) bool {
+	if !finite(job) {
+		return false
+	}
+	spec, spent := k.spent[job]
+	return spent && spec == job.Version.Spec || job.Ticks.Schedule.Ended(k.loop.Clock.Wall())
+}
 
-// finish marks a job as done whose only tick is accounted for in all slots, and of which no run is
+// finite reports whether the job has a last tick, and is not done yet.
+func finite(job *catalog.Job) bool { return job.Valid() && !job.Done() && job.Ticks.Finite() }
+
+// finish marks a job as done whose last tick is accounted for in all slots, and of which no run is
 // open or asked for. Its owners release it then.
 //
 // A request for a manual run changes the version of its parent and checks the version of the spec.
@@ -51,7 +63,7 @@ func (k *Keeper) finish(j *kept, d *duty) {
 		}
 		spec := *j.Spec
 		spec.Done = &zkrec.Done{Since: spec.Since, Opened: spec.Switch.Opened}
-		k.loop.Log.Info("job done: nobody owns it any more", "job", j.Name, "keep", spec.Job.WithDefaults().KeepDone.String())
+		k.loop.Log.Info("job done: nobody owns it any more", "job", j.Name)
 		k.writeSpec(j, d, spec, slices.Clip(ops)...)
 	})
 }

@@ -34,7 +34,8 @@ type Keeper struct {
 	owner    *owner.Owner
 	reporter Reporter
 
-	jobs map[*catalog.Job]*kept
+	jobs  map[*catalog.Job]*kept
+	spent map[*catalog.Job]int32 // the version of the spec by which it is
 }
 
 // kept is a job with shards.
@@ -80,7 +81,7 @@ type keptSlot struct {
 
 // New returns a keeper of nothing.
 func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, r Reporter) *Keeper {
-	return &Keeper{loop: loop, catalog: c, owner: o, reporter: r, jobs: make(map[*catalog.Job]*kept)}
+	return &Keeper{loop: loop, catalog: c, owner: o, reporter: r, jobs: make(map[*catalog.Job]*kept), spent: make(map[*catalog.Job]int32)}
 }
 
 // Joined has everything read again.
@@ -104,7 +105,7 @@ func (k *Keeper) Sync() {
 	now := k.loop.Clock.Wall()
 	k.catalog.Agenda.Due(func(job *catalog.Job) {
 		k.catalog.Agenda.By(job, k.keep(job))
-		if once(job) && !k.ends(job) {
+		if finite(job) && !k.ends(job) {
 			k.catalog.Agenda.ByWall(job, job.Ticks.Schedule.Next(now), now)
 		}
 	})
@@ -123,6 +124,7 @@ func (k *Keeper) keep(job *catalog.Job) (next time.Duration) {
 			j.duty = nil // what is being read for it is void
 		}
 		delete(k.jobs, job)
+		delete(k.spent, job)
 		return agenda.Never
 	}
 	if !k.loop.Joined() {

@@ -78,9 +78,10 @@ func (r *Removal) look(job *catalog.Job) {
 	})
 }
 
-// keepDone is how long a job is kept that is done.
+// keepDone is how long a job is kept that is done. One that is over by its bounds is not removed:
+// code that declares it would create it again, and its runs would begin anew.
 func keepDone(job *catalog.Job) (keep time.Duration, done bool) {
-	if !job.Done() || len(job.Slots) == 0 {
+	if !job.Done() || len(job.Slots) == 0 || !job.Ticks.Schedule.Once() {
 		return 0, false
 	}
 	return job.Spec.Job.WithDefaults().KeepDone, true

@@ -11,20 +11,29 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// zone is a schedule's text and time zone.
-type zone struct{ schedule, timeZone string }
+// zone is all that a schedule's ticks follow from.
+type zone struct {
+	schedule, timeZone  string
+	notBefore, notAfter int64 // Unix nanoseconds of times that are set
+	maxRuns             int
+}
+
+func zoneOf(j job.Job) zone {
+	return zone{j.Schedule, j.TimeZone, j.NotBefore.UnixNano(), j.NotAfter.UnixNano(), j.MaxRuns}
+}
 
 // maxSchedules bounds the schedules that are kept parsed.
 const maxSchedules = 20_000
 
 // schedule parses a schedule, once; nil if it cannot.
-func (l *Ledger) schedule(of zone) *cronexpr.Schedule {
+func (l *Ledger) schedule(j job.Job) *cronexpr.Schedule {
+	of := zoneOf(j)
 	sched, known := l.schedules[of]
 	if !known {
 		if len(l.schedules) >= maxSchedules {
 			clear(l.schedules)
 		}
-		sched, _ = (job.Job{Schedule: of.schedule, TimeZone: of.timeZone}).ParseSchedule()
+		sched, _ = j.ParseSchedule()
 		l.schedules[of] = sched
 	}
 	return sched
@@ -39,15 +48,20 @@ type span struct {
 // due are the ticks that a slot has to account for, the oldest span first.
 type due []span
 
-// due works out from a spec the ticks that are due after a watermark. ok is false if a schedule
-// cannot be read.
-func (l *Ledger) due(spec zkrec.Spec, watermark int64) (spans due, ok bool) {
+// due works out from a spec the ticks that are due after those for which a record accounts. ok is
+// false if a schedule cannot be read.
+func (l *Ledger) due(spec zkrec.Spec, rec zkrec.Tick) (spans due, ok bool) {
+	watermark := rec.Watermark
 	begins := max(watermark, spec.ActiveLayout().Since)
 	until := int64(math.MaxInt64)
-	schedule, since := zone{spec.Job.Schedule, spec.Job.TimeZone}, spec.Since
+	schedule, since := spec.Job, spec.Since
 	for former := spec.Former; ; former = former.Former {
 		from := max(begins, since)
-		if sched := l.schedule(schedule); from < until && sched != nil {
+		sched := l.schedule(schedule)
+		if sched != nil && schedule.MaxRuns > 0 && rec.RunsSince == since && rec.Runs >= schedule.MaxRuns {
+			sched = sched.Within(time.Time{}, time.UnixMilli(watermark)) // it may claim no more
+		}
+		if from < until && sched != nil {
 			spans = append(spans, span{sched, from, until})
 		} else if len(spans) == 0 {
 			return nil, false // the current one; a former one that cannot be read has no ticks
@@ -56,7 +70,7 @@ func (l *Ledger) due(spec zkrec.Spec, watermark int64) (spans due, ok bool) {
 			break
 		}
 		until = min(until, since) // one that began later than the next was replaced before it began
-		schedule, since = zone{former.Schedule, former.TimeZone}, former.Since
+		schedule, since = former.Job(), former.Since
 	}
 	slices.Reverse(spans)
 	return spans, true
@@ -100,7 +114,7 @@ func (l *Ledger) judgeBeginning(j *Job) {
 	}
 	job := l.model.Jobs[zkrec.JobOfSlot(j.Name)]
 	from := max(job.Spec.Since, job.Spec.ShardsBegin(job.Complete)) // the latter if ZooKeeper's clock has gone back
-	if spans, ok := l.due(job.Spec, from); ok && spans.next(from) <= j.Tick.Watermark {
+	if spans, ok := l.due(job.Spec, zkrec.Tick{Watermark: from}); ok && spans.next(from) <= j.Tick.Watermark {
 		l.violatef(Account, j.Name, "its ticks begin after %s, and tick %s is not accounted for", clockMs(j.Tick.Watermark), clockMs(spans.next(from)))
 	}
 }
@@ -139,7 +153,7 @@ func (l *Ledger) judgeAccount(j *Job, t *touch) {
 	if !ok || len(items) == 0 && rec.Watermark == last.Watermark {
 		return
 	}
-	spans, ok := l.due(t.before.Spec, last.Watermark)
+	spans, ok := l.due(t.before.Spec, last)
 	if !ok {
 		l.counts.Unjudged++
 		return

@@ -45,6 +45,7 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 	case rec.Attempt != last.Attempt || rec.Tick != last.Tick || rec.Token != last.Token:
 		l.violatef(Claim, j.Name, "run %s claims something else, now %s", rec.RunID, clockMs(rec.Tick))
 	}
+	l.judgeRuns(j, last, rec)
 	l.judgeMarks(j, t)
 	l.judgeOwed(j, last, rec)
 	if rec.Watermark >= last.Watermark {
@@ -100,6 +101,24 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	}
 }
 
+// judgeRuns verifies that a claim counts its tick, once, if the job has MaxRuns, and that nothing
+// else changes the count.
+func (l *Ledger) judgeRuns(j *Job, last, rec zkrec.Tick) {
+	n, since := last.Runs, last.RunsSince
+	if rec.RunID != last.RunID && j.Known.Spec {
+		if since != j.Spec.Since || j.Spec.Job.MaxRuns == 0 {
+			n, since = 0, 0
+		}
+		if j.Spec.Job.MaxRuns > 0 && rec.Manual == "" && rec.Tick > last.Watermark {
+			n, since = n+1, j.Spec.Since
+		}
+	}
+	if rec.Runs != n || rec.RunsSince != since {
+		l.violatef(Claim, j.Name, "%s counts %d runs of %d since %s, and there were %d since %s", rec.SID, rec.Runs, j.Spec.Job.MaxRuns,
+			clockMs(rec.RunsSince), n, clockMs(since))
+	}
+}
+
 // judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause
 // afterwards is not judged: it may have ended by the claimant's clock alone.
 func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
@@ -124,7 +143,7 @@ func repeats(rec zkrec.Tick, run zkrec.Run) bool {
 // judgeOwed verifies that a run that is to be repeated stays on record until it is, or there is a
 // reason to give it up; and that one that was interrupted is to be repeated.
 func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
-	schedule := l.schedule(zone{j.Spec.Job.Schedule, j.Spec.Job.TimeZone})
+	schedule := l.schedule(j.Spec.Job)
 	if !j.Known.Spec || schedule == nil || schedule.Always() {
 		return
 	}
@@ -171,6 +190,6 @@ func (l *Ledger) alwaysRuns(slot string) bool {
 	if job == nil {
 		return false
 	}
-	sched := l.schedule(zone{job.Spec.Job.Schedule, job.Spec.Job.TimeZone})
+	sched := l.schedule(job.Spec.Job)
 	return sched != nil && sched.Always()
 }

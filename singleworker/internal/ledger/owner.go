@@ -102,13 +102,13 @@ func (l *Ledger) owes(t *touch, now int64) string {
 	case again.NextAttempt != "" && again.NextAttemptAt <= now, len(t.before.Requests) > 0:
 		return ""
 	}
-	if sched := l.schedule(zone{t.before.Spec.Job.Schedule, t.before.Spec.Job.TimeZone}); sched != nil && sched.Always() {
+	if sched := l.schedule(t.before.Spec.Job); sched != nil && sched.Always() {
 		if max(rec.RestartAt, rec.Watermark, t.before.Spec.Since) > now {
 			return "no run was due"
 		}
 		return ""
 	}
-	spans, ok := l.due(t.before.Spec, rec.Watermark)
+	spans, ok := l.due(t.before.Spec, rec)
 	if !ok {
 		l.counts.Unjudged++
 		return ""

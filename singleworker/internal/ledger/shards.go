@@ -36,7 +36,7 @@ func (l *Ledger) judgeSpec(j *Job, t *touch) {
 			continue
 		}
 		rec := of.Tick
-		spans, ok := l.due(t.before.Spec, rec.Watermark)
+		spans, ok := l.due(t.before.Spec, rec)
 		if open := ok && spans.next(rec.Watermark) <= layout.Since; open || !rec.Finished() || rec.Watermark > layout.Since {
 			l.violatef(Shards, slot, "the next layout begins at %s, and it is at %s, run %q %s", clockMs(layout.Since), clockMs(rec.Watermark),
 				rec.RunID, rec.State)

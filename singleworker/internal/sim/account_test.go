@@ -44,6 +44,9 @@ type term struct {
 	since, until int64 // until 0: it lasts
 	sched        *cronexpr.Schedule
 	replaced     bool // by another schedule, not by another layout
+
+	most, claimed int   // ticks that may be claimed, 0 for no limit, and that were
+	over          int64 // the last of them: no tick follows
 }
 
 // term is the last one.
@@ -231,11 +234,11 @@ func (l *ledger) checkAccount(acc *account) {
 // belonged to no layout and was not deleted yet; it does not count those ticks.
 func (a *account) next(tick int64) int64 {
 	for _, t := range a.terms {
-		if t.until != 0 && tick >= t.until {
+		if t.until != 0 && tick >= t.until || t.over != 0 && tick >= t.over {
 			continue
 		}
 		next := t.sched.Next(time.UnixMilli(max(tick, t.since)))
-		if !next.IsZero() && (t.until == 0 || next.UnixMilli() <= t.until) {
+		if !next.IsZero() && (t.until == 0 || next.UnixMilli() <= t.until) && (t.over == 0 || next.UnixMilli() <= t.over) {
 			return next.UnixMilli()
 		}
 	}

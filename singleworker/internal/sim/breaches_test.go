@@ -122,3 +122,17 @@ func hideOrders(w *world) {
 		})
 	}
 }
+
+func windows(p *profile) { p.Windows = true }
+
+// runs has claims write another number of runs than there were.
+func runs(change func(n int) int) func(path string, data []byte) []byte {
+	return func(path string, data []byte) []byte {
+		record, err := zkrec.ParseTick(data, time.Now())
+		if err != nil || !strings.HasSuffix(path, "/tick") || record.Runs == 0 || !record.Open() {
+			return data
+		}
+		record.Runs = change(record.Runs)
+		return record.Encode()
+	}
+}

@@ -195,6 +195,7 @@ type counts struct {
 	txns      int           // in the log
 	ticks     int           // that are accounted for
 	schedules int           // that replaced another one
+	spent     int           // that came to the end of their MaxRuns
 	layouts   int           // that came into effect after another one
 	complete  int           // ticks that hooks were told of
 	alarms    int           // that were raised
@@ -452,6 +453,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	if rec.RunID == last.RunID || !rec.Open() {
 		return
 	}
+	l.counted(acc, txn, last, rec)
 	l.seen[rec.RunID], acc.claimed = true, txn.Zxid
 	if l.endless[rec.RunID] = l.isEndless(job, rec); l.endless[rec.RunID] {
 		l.counts.endless++

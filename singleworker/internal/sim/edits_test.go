@@ -21,6 +21,12 @@ func (w *world) schedule(job *jobs.Job) {
 		job.TimeZone = draw(w, "UTC", "Asia/Kolkata", "America/New_York")
 	}
 	w.untimed(job)
+	w.window(job)
+}
+
+// withTimes gives a job the schedule of another.
+func withTimes(j *jobs.Job, of jobs.Job) {
+	j.Schedule, j.TimeZone, j.NotBefore, j.NotAfter, j.MaxRuns = of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns
 }
 
 // set changes the schedule of a job once, or several times in a row, or its policies.
@@ -39,7 +45,7 @@ func (w *world) set(k int) {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {
 				_, err := c.Edit(ctx, jobName(k), func(j *jobs.Job) error {
 					if to.Schedule != "" {
-						j.Schedule, j.TimeZone = to.Schedule, to.TimeZone
+						withTimes(j, to)
 					}
 					if policies {
 						withPolicies(j, to)
@@ -98,9 +104,9 @@ func (w *world) declarations() (versions [2][]singleworker.Job) {
 			w.place(&job)
 			job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 			if v > 0 && w.rng.IntN(2) == 0 {
-				job.Schedule, job.TimeZone = versions[0][len(versions[1])].Schedule, versions[0][len(versions[1])].TimeZone
-				onlyWhatFits(&job)
+				withTimes(&job, versions[0][len(versions[1])])
 			}
+			onlyWhatFits(&job)
 			versions[v] = append(versions[v], job)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
@@ -37,8 +38,33 @@ func (w *world) untimed(job *jobs.Job) {
 	onlyWhatFits(job)
 }
 
-// onlyWhatFits leaves out the policies that a job with its schedule must not have.
+// window gives a job a beginning, an end, or a number of runs, at times.
+func (w *world) window(job *jobs.Job) {
+	job.NotBefore, job.NotAfter, job.MaxRuns = time.Time{}, time.Time{}, 0
+	if !w.Windows {
+		return
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	if w.rng.IntN(4) == 0 {
+		job.NotBefore = now.Add(w.upTo(20 * time.Second))
+	}
+	if w.rng.IntN(4) == 0 {
+		job.NotAfter = now.Add(time.Minute + w.upTo(2*time.Minute))
+	}
+	if w.rng.IntN(2) == 0 {
+		job.MaxRuns = 1 + w.rng.IntN(9)
+	}
+	onlyWhatFits(job)
+}
+
+// onlyWhatFits leaves out the fields that a job with its schedule and its shards must not have.
 func onlyWhatFits(job *jobs.Job) {
+	if strings.HasPrefix(job.Schedule, "@") && !strings.HasPrefix(job.Schedule, "@every") {
+		job.NotBefore, job.NotAfter, job.MaxRuns = time.Time{}, time.Time{}, 0
+	}
+	if job.Shards > 0 || job.Everywhere {
+		job.MaxRuns = 0
+	}
 	if job.Schedule != "@always" {
 		return
 	}
@@ -49,10 +75,10 @@ func onlyWhatFits(job *jobs.Job) {
 	}
 }
 
-// unlessOver is err, or nil if it says that the time of a one-shot has come before it was
-// submitted.
+// unlessOver is err, or nil if it says that the time of a one-shot, or of the last tick, has come
+// before the job was submitted, or that a window has no tick.
 func unlessOver(err error) error {
-	if field := new(invalid.FieldError); errors.As(err, &field) && field.Field == "Schedule" {
+	if field := new(invalid.FieldError); errors.As(err, &field) && (field.Field == "Schedule" || field.Field == "NotAfter" || field.Field == "NotBefore") {
 		return nil
 	}
 	return err
@@ -178,7 +204,7 @@ func (l *ledger) checkRemoved(job string, txn *zkdev.Txn) {
 	}
 }
 
-// checkDone verifies that nobody holds a job that is done, and that it is removed in time.
+// checkDone verifies that nobody holds a job that is done, and that a one-shot is removed in time.
 func (w *world) checkDone(m *swtest.Model, j *swtest.Job) {
 	done, now := j.Spec.Done, time.Now()
 	since := now.Sub(time.UnixMilli(done.At))
@@ -187,6 +213,9 @@ func (w *world) checkDone(m *swtest.Model, j *swtest.Job) {
 		if stray := of != nil && of.Owner.SID == "" && len(of.Beats) > 0; since > w.ownedWithin() && (owner != "" || stray) {
 			w.violate(violation{15, slot, now, fmt.Sprintf("it is done since %s, and held by %q with %d heartbeats", clockMs(done.At), owner, len(of.Beats))})
 		}
+	}
+	if !strings.HasPrefix(j.Spec.Job.Schedule, "@at") {
+		return // it is kept
 	}
 	ranks := time.Duration(len(m.Instances)) * w.Session
 	if keep := j.Spec.Job.WithDefaults().KeepDone; since > keep+ranks+w.evenWithin() && now.Sub(w.calmFrom) > ranks {

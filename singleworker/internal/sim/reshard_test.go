@@ -76,6 +76,7 @@ func (w *world) divide(k, n int) {
 					j.ShardParameters = map[int]string{}
 				}
 				j.Shards = n
+				onlyWhatFits(j)
 				maps.Copy(j.ShardParameters, params)
 				maps.DeleteFunc(j.ShardParameters, func(shard int, _ string) bool { return shard >= n })
 				return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
@@ -12,7 +11,7 @@ import (
 // time on at which another schedule was written, by the server's clock, its ticks are the ticks of
 // the job's slots.
 func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
-	if spec.Job.Schedule == was.Job.Schedule && spec.Job.TimeZone == was.Job.TimeZone {
+	if zkrec.SameTimes(&spec.Job, &was.Job) {
 		l.redated(job, was, spec)
 		return
 	}
@@ -37,10 +36,10 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		switch {
 		case last.until != 0: // it belongs to no layout any more
 		case last.since >= from:
-			last.since, last.sched = from, sched // before, if the server's clock has gone back
+			last.since, last.sched, last.most, last.claimed, last.over = from, sched, spec.Job.MaxRuns, 0, 0 // before, if the server's clock has gone back
 		default:
 			last.until, last.replaced = from, true
-			acc.terms = append(acc.terms, term{since: from, sched: sched})
+			acc.terms = append(acc.terms, term{since: from, sched: sched, most: spec.Job.MaxRuns})
 		}
 	}
 }
@@ -49,14 +48,35 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 // included.
 func termsOf(spec zkrec.Spec, since int64) ([]term, error) {
 	sched, err := spec.Job.ParseSchedule()
-	terms := []term{{since: max(spec.Since, since), sched: sched}}
+	terms := []term{{since: max(spec.Since, since), sched: sched, most: spec.Job.MaxRuns}}
 	until := terms[0].since
 	for f := spec.Former; f != nil && until > since; f = f.Former {
-		former, formerErr := jobs.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}.ParseSchedule()
-		if before := (term{since: max(f.Since, since), until: until, sched: former, replaced: true}); before.since < until {
+		former, formerErr := f.Job().ParseSchedule()
+		if before := (term{since: max(f.Since, since), until: until, sched: former, most: f.MaxRuns, replaced: true}); before.since < until {
 			terms = append([]term{before}, terms...)
 		}
 		until, err = min(until, f.Since), errors.Join(err, formerErr)
 	}
 	return terms, err
+}
+
+// counted counts the ticks that are claimed in a term, by the claims and not by the record's count:
+// the last one that MaxRuns allows ends the ticks of the term.
+func (l *ledger) counted(acc *account, txn *zkdev.Txn, last, rec zkrec.Tick) {
+	if rec.Manual != "" || rec.Tick <= last.Watermark {
+		return
+	}
+	for k := range acc.terms {
+		t := &acc.terms[k]
+		if t.most == 0 || rec.Tick <= t.since || t.until != 0 && rec.Tick > t.until {
+			continue
+		}
+		if t.claimed++; t.claimed == t.most {
+			t.over = rec.Tick
+			l.counts.spent++
+		}
+		if t.claimed > t.most {
+			l.violatef(8, acc.slot, txn.Time, "tick %s is number %d of %d", clockMs(rec.Tick), t.claimed, t.most)
+		}
+	}
 }

@@ -158,7 +158,9 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		if _, lives := l.model.Instances[acc.record.SID]; lives && acc.record.Open() && of != nil && of.Token == acc.record.Token {
 			return // a run is in progress
 		}
-		record = acc.record
+		if record = acc.record; acc.term().over != 0 {
+			return // no tick follows
+		}
 	}
 	sched, err := spec.Job.ParseSchedule()
 	if err != nil {

@@ -166,6 +166,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
+	t.Logf("jobs that came to the end of their MaxRuns: %d", total.spent)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("seeds with wrong clocks of instances: %d; of ZooKeeper: %d, leaps of it: %d", total.clocks, total.serverClocks, total.leaps)
@@ -250,6 +251,7 @@ func (sum *totals) add(w *world) {
 	sum.atEach += w.atEach
 	sum.removed += w.removed
 	sum.schedules += w.schedules
+	sum.spent += w.spent
 	sum.complete += w.complete
 	sum.txns += w.txns
 	sum.violations += len(w.found)

@@ -43,6 +43,7 @@ type profile struct {
 	Patient          bool          // no instance takes an idle slot from an owner that lives
 	Always           bool          // some jobs always run, for a time or for good
 	Untimed          bool          // some run once, or when asked
+	Windows          bool          // some have a beginning, an end, or a number of runs
 	Everywhere       bool          // some run on every instance
 	Placed           bool          // some require labels, list instances, or are disabled here and there
 	Noise            time.Duration
@@ -192,6 +193,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	drawn.drawKinds(rand.New(rand.NewPCG(seed, 3)))
 	drawn.drawLosses(rand.New(rand.NewPCG(seed, 4)))
 	drawn.drawServerClock(rand.New(rand.NewPCG(seed, 5)))
+	drawn.Windows = rand.New(rand.NewPCG(seed, 6)).IntN(3) == 0
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -336,6 +338,7 @@ func (w *world) submit(k int) {
 	w.schedule(&job)
 	w.place(&job)
 	job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
+	onlyWhatFits(&job)
 	w.mu.Lock()
 	w.jobs[job.Name] = true
 	w.mu.Unlock()

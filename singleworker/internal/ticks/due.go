@@ -204,6 +204,9 @@ func (v View) formerMissed() Plan {
 		if end.Before(until) {
 			until = end
 		}
+		if former.MaxRuns > 0 && Runs(v.Record, former.Since) >= former.MaxRuns {
+			from = until // it had no tick left
+		}
 		if former.Schedule != nil && from.Before(until) {
 			if row, ok := row(former.Schedule, from, until); ok {
 				row.State, row.Reason = history.StateMissed, history.ReasonScheduleChanged

@@ -5,7 +5,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Job is the part of a job that decides on its ticks: a spec, parsed once per version. It is
@@ -37,6 +36,7 @@ type Version struct{ Spec, Switch int32 }
 // Former is a schedule that was replaced.
 type Former struct {
 	Schedule *cronexpr.Schedule // nil if this version cannot parse it
+	MaxRuns  int
 	Since    time.Time
 }
 
@@ -63,8 +63,8 @@ func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
 	}
 	for f := spec.Former; f != nil; f = f.Former {
 		// If this version cannot parse a former schedule, it cannot tell its ticks.
-		former, _ := (job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone}).ParseSchedule()
-		parsed.Former = append(parsed.Former, Former{former, time.UnixMilli(f.Since)})
+		former, _ := f.Job().ParseSchedule()
+		parsed.Former = append(parsed.Former, Former{former, f.MaxRuns, time.UnixMilli(f.Since)})
 	}
 	return parsed, nil
 }

@@ -11,6 +11,7 @@ import (
 // Settled reports whether a slot whose ticks end with job.To is finished: every
 // tick is accounted for and no run is open or to be repeated.
 func Settled(job Job, r Record) bool {
+	job = job.By(r)
 	v := View{Job: job, Record: r, Now: job.Since} // by which all of its former schedules have ended
 	return r.Finished() && job.nextTick(v.base()).IsZero() && !v.formerMissed().Change
 }

@@ -53,7 +53,7 @@ func TestSettled(t *testing.T) {
 		"to be run again":      {ticks.Record{Watermark: ms(t, "09:50"), Run: ok, NextAttempt: history.NextRetry}, false},
 		"nothing ever claimed": {ticks.Record{}, false},
 	} {
-		job := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50")}
+		job := ticks.Job{Schedule: schedule(t, "0 * * * * ?"), Since: at(t, "09:00"), To: at(t, "09:50"), Policy: &ticks.Policy{}}
 		if got := ticks.Settled(job, row.record); got != row.want {
 			t.Errorf("%s: %v, want %v", what, got, row.want)
 		}

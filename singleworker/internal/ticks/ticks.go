@@ -62,6 +62,7 @@ type Plan struct {
 func Next(v View) Plan {
 	policy := v.Policy.WithDefaults()
 	v.Policy = &policy
+	v.Job = v.By(v.Record)
 	switch {
 	case v.Active != "":
 		return v.overlap()
@@ -128,6 +129,7 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	}
 	plan.Change, plan.Opens = true, true
 	plan.Record = v.Record.Begin(watermark, run)
+	v.count(&plan.Record, run)
 	if run.Manual != "" { // what a pause holds back waits beside it
 		if plan.Record.Held = v.Record.Again(); plan.Record.Held.Manual != "" {
 			plan.Record.Held = v.Record.Held
@@ -280,6 +282,7 @@ type Outcome struct {
 // End returns the change that records the outcome of the run that r has open.
 func End(of Job, r Record, o Outcome) Plan {
 	policy := of.Policy.WithDefaults()
+	of = of.By(r)
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
 	r.NotBegun, r.RestartAt = o.NotBegun, 0
 	r.Stopped(o.Stop.Request)
@@ -324,6 +327,7 @@ func backoff(p Policy, failures int) time.Duration {
 // it takes. While the record is Foreign, the owner's next tick may be any: the first
 // one counts when the one after it would, too.
 func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain time.Time) {
+	job = job.By(r)
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
 	first := job.Schedule.Next(v.base())

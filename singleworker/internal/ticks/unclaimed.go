@@ -65,6 +65,7 @@ func NextDue(job Job, r Record, t time.Time) time.Time {
 	if job.Schedule.Always() {
 		return job.nextRestart(r, t)
 	}
+	job = job.By(r)
 	next := job.nextTick(Later(t, time.UnixMilli(r.Watermark)))
 	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
 		next = View{Job: job}.pauseEnds()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -52,18 +53,20 @@ func TestWhereAJobMayRun(t *testing.T) {
 // An older version must not run a job that says where it may run. Others it reads as ever.
 func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	t.Parallel()
-	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}}
+	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}, NotAfter: time.Unix(1798131600, 0)}
 	if got := zkrec.SchemaOf(&most); got != zkrec.SpecSchema {
 		t.Errorf("the highest schema is %d, want %d", got, zkrec.SpecSchema)
 	}
 	was := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, Layout: &zkrec.Layout{Sharding: zkrec.Sharding{Shards: 2, BeforeTick: "prepare"}}}
-	if got := was.Schema(); got != zkrec.SpecSchema {
-		t.Errorf("of a job whose shards still wait for BeforeTick it is %d, want %d", got, zkrec.SpecSchema)
+	if got := was.Schema(); got != 4 {
+		t.Errorf("of a job whose shards still wait for BeforeTick it is %d, want 4", got)
 	}
 	for want, j := range map[string]job.Job{
 		`{"schema":1,`:   {Schedule: "@daily", Handler: "stats"},
 		`{"schema":2,`:   {Schedule: "@daily", Require: map[string]string{"zone": "a"}},
 		`{"schema":2,"s`: {Schedule: "@daily", Instances: []string{"app-1"}},
+		`{"schema":5,"s`: {Schedule: "@daily", NotBefore: time.Unix(1798131600, 0)},
+		`{"schema":5,`:   {Schedule: "@daily", MaxRuns: 1},
 	} {
 		if data := (zkrec.Spec{Job: j}).Encode(); !bytes.HasPrefix(data, []byte(want)) {
 			t.Errorf("%s, want %s", data, want)

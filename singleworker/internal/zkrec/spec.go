@@ -80,12 +80,27 @@ type FromFiles struct {
 // Former is a replaced schedule. It is kept to tell which of its ticks were missed before it was
 // replaced; so are those before it, as nobody may have owned the job since.
 type Former struct {
-	Schedule string  `json:"schedule"`
-	TimeZone string  `json:"time_zone,omitempty"`
-	Since    int64   `json:"since,omitempty"`
-	Former   *Former `json:"former,omitempty"`
+	Schedule  string    `json:"schedule"`
+	TimeZone  string    `json:"time_zone,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+	MaxRuns   int       `json:"max_runs,omitempty"`
+	Since     int64     `json:"since,omitempty"`
+	Former    *Former   `json:"former,omitempty"`
 
 	unknown Unknown
+}
+
+// Job is a job that has the schedule, and nothing else.
+func (f *Former) Job() job.Job {
+	return job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone, NotBefore: f.NotBefore, NotAfter: f.NotAfter, MaxRuns: f.MaxRuns}
+}
+
+// SameTimes reports whether two jobs have the same schedule, with its zone, bounds and MaxRuns. One
+// that has another one begins anew.
+func SameTimes(a, b *job.Job) bool {
+	return a.Schedule == b.Schedule && a.TimeZone == b.TimeZone && a.NotBefore.Equal(b.NotBefore) && a.NotAfter.Equal(b.NotAfter) &&
+		a.MaxRuns == b.MaxRuns
 }
 
 type formerFields Former
@@ -96,9 +111,9 @@ func (f Former) MarshalJSON() ([]byte, error) { return f.unknown.Encode(formerFi
 // UnmarshalJSON implements json.Unmarshaler.
 func (f *Former) UnmarshalJSON(data []byte) error { return f.unknown.Decode(data, (*formerFields)(f)) }
 
-// Done says that a job with an "@at" schedule is done: its tick is accounted for, in all shards, no
-// run is open, and none waits. Nobody owns it. It is removed some time after At, unless a trigger
-// or another schedule opens it again.
+// Done says that a job that ends (job.Job.Ends) is done: its last tick is accounted for, in all
+// shards, no run is open, and none waits. Nobody owns it. A trigger or another schedule opens it
+// again. One with an "@at" schedule is removed some time after At.
 type Done struct {
 	// At is by ZooKeeper's clock, in Unix milliseconds. 0 means when the node was last written.
 	At int64 `json:"at,omitempty"`
@@ -210,7 +225,7 @@ func (s Spec) With(of Switch) Spec {
 func (s Spec) Over(old Spec) Spec {
 	s.unknown, s.Switch, s.Layout, s.FromFiles = old.unknown, old.Switch, s.layoutOver(old), old.FromFiles
 	s.Version, s.Undeleted = old.Version, old.Undeleted
-	if s.Job.Schedule == old.Job.Schedule && s.Job.TimeZone == old.Job.TimeZone {
+	if SameTimes(&s.Job, &old.Job) {
 		s.Since, s.Former = old.Since, old.Former
 		if s.Done = old.Done; s.Resizing() {
 			s.Done = nil // the owner of its first shard changes the shards
@@ -218,7 +233,11 @@ func (s Spec) Over(old Spec) Spec {
 		return s
 	}
 	s.Since, s.Done = 0, nil
-	s.Former = (&Former{Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, Since: old.Since, Former: old.Former}).bounded()
+	was := old.Job.Normal()
+	s.Former = (&Former{
+		Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, NotBefore: was.NotBefore, NotAfter: was.NotAfter, MaxRuns: was.MaxRuns,
+		Since: old.Since, Former: old.Former,
+	}).bounded()
 	return s
 }
 

@@ -73,6 +73,10 @@ type Tick struct {
 	// BusySince is when the first of several consecutive runs began, if ticks that
 	// came during them are still queued; 0 means that they wait only for the last run.
 	BusySince int64 `json:"busy_since,omitempty"`
+	// Runs is how many ticks were claimed, of a job with MaxRuns, since RunsSince: the Since of the
+	// schedule that it counts for. Each claim writes it.
+	Runs      int   `json:"slot_runs,omitempty"`
+	RunsSince int64 `json:"slot_runs_since,omitempty"`
 	// History is where the slot's history was when this record was written, in the same transaction.
 	// Each write of the history writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
@@ -103,7 +107,7 @@ func (h *Held) UnmarshalJSON(data []byte) error { return h.unknown.Decode(data, 
 
 // Begin returns the record that has a new run: of t it keeps only the slot's fields.
 func (t Tick) Begin(watermark int64, run Run) Tick {
-	return Tick{Watermark: watermark, Run: run, lasting: t.lasting}
+	return Tick{Watermark: watermark, Run: run, Runs: t.Runs, RunsSince: t.RunsSince, lasting: t.lasting}
 }
 
 // Again is the run whose tick is to be run again next. Its NextAttempt is empty if nothing is.
@@ -182,7 +186,7 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		return Tick{}, err
 	}
 	t.unknown, t.lasting = t.unknown.only(isPassing), t.unknown.only(isLasting)
-	times := []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed}
+	times := []int64{t.Watermark, t.Tick, t.Started, t.Ended, t.NextAttemptAt, t.RestartAt, t.BusySince, t.Passed, t.RunsSince}
 	held := t.Held
 	for _, ms := range append(times, held.Tick, held.Started, held.Ended, held.NextAttemptAt, held.Passed) {
 		if err := CheckTime(ms); err != nil {

@@ -57,7 +57,7 @@ func next(ctx context.Context, c *call) error {
 		if err != nil {
 			return fields.Refused(err)
 		}
-		return putTicks(c.reply, "", tried, n)
+		return putTicks(c.reply, admin.JobStatus{Job: tried}, n)
 	case len(c.Args) != 1:
 		return cmdline.Usage("next needs the name of one job, or --cron SCHEDULE").Try("swctl next --cron '0 3 * * *'")
 	case c.Flags.IsSet(fields.FlagTZ):
@@ -72,12 +72,13 @@ func next(ctx context.Context, c *call) error {
 			return cmdline.Usage("next %s: the job cannot run: %s", job.Name, job.Reason).
 				Try("swctl submit %s SCHEDULE --replace", plain.Quoted(job.Name))
 		}
-		return putTicks(c.reply, job.Name, job.Job, n)
+		return putTicks(c.reply, job, n)
 	})
 }
 
-// putTicks prints the next n ticks of a job; name is empty for a bare schedule.
-func putTicks(r *reply, name string, j job.Job, n int) error {
+// putTicks prints the next n ticks of a job; it has no name for a bare schedule.
+func putTicks(r *reply, of admin.JobStatus, n int) error {
+	j := of.Job
 	schedule, err := j.ParseSchedule()
 	if err != nil {
 		return fields.Refused(err)
@@ -91,8 +92,8 @@ func putTicks(r *reply, name string, j job.Job, n int) error {
 	if err != nil {
 		return err
 	}
-	ticks := api.TicksOf(schedule, after, n)
-	document := api.New("TickList", api.Named{Name: name}, api.ScheduleOf(j), api.ItemsOf(ticks))
+	ticks := api.TicksOf(of, after, n)
+	document := api.New("TickList", api.Named{Name: of.Name}, api.ScheduleOf(j), api.ItemsOf(ticks))
 	return r.put(document, func(p render.Page) {
 		p.Ticks(ticks, schedule.Words())
 		switch {
@@ -100,6 +101,8 @@ func putTicks(r *reply, name string, j job.Job, n int) error {
 			r.Notef("%s has no times: the job runs all the time", j.Schedule)
 		case schedule.Manual():
 			r.Notef("%s has no times: the job runs when it is triggered", j.Schedule)
+		case j.MaxRuns > 0 && len(ticks) < n && len(ticks) == j.MaxRuns-of.Runs:
+			r.Notef("%d of %d runs were claimed: the job is done after the last one", of.Runs, j.MaxRuns)
 		case len(ticks) == 0:
 			r.Notef("%q never runs again", j.Schedule)
 		case len(ticks) < n:

@@ -48,6 +48,21 @@ var table = []field{
 		of: "TimeZone", flag: FlagTZ, usage: "`ZONE` time zone of the schedule: an IANA name, or an offset such as GMT+8:00 (default UTC)",
 		title: "Time zone", name: "time zone", try: "--tz Europe/Berlin, or leave it out for UTC",
 	}, func(j *job.Job) *string { return &j.TimeZone }),
+	moment(field{
+		of: "NotBefore", flag: "not-before", usage: "`TIME` no tick before it, as RFC 3339: 2026-12-01T00:00:00+01:00 (default: no bound)",
+		drop: "drop-not-before", dropUsage: "ticks from now on",
+		title: "Not before", optional: true, name: "not before", try: "--not-before 2026-12-01T00:00:00Z, with a schedule that recurs",
+	}, func(j *job.Job) *time.Time { return &j.NotBefore }),
+	moment(field{
+		of: "NotAfter", flag: "not-after", usage: "`TIME` no tick after it, as RFC 3339; the job is done then (default: no bound)",
+		drop: "drop-not-after", dropUsage: "ticks without end",
+		title: "Not after", optional: true, name: "not after", try: "--not-after 2027-12-01T00:00:00Z, with a schedule that recurs and has ticks until then",
+	}, func(j *job.Job) *time.Time { return &j.NotAfter }),
+	number(field{
+		of: "MaxRuns", flag: "max-runs", usage: "`NUMBER` of ticks that are claimed before the job is done, 1 to 1000000; attempts at one tick count once, manual runs do not (default: no limit)",
+		drop: "drop-max-runs", dropUsage: "no limit of the runs",
+		title: "Max runs", optional: true, name: "max runs", try: "--max-runs 10, with a schedule that recurs, without --shards or --everywhere",
+	}, 1, job.MaxMaxRuns, func(j *job.Job) *int { return &j.MaxRuns }),
 	text(field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",

@@ -174,9 +174,6 @@ func (q *quartz) triggered(of *quartzJob, t *quartzTrigger, name string) {
 	if !ok || !q.timed(&j, t, bounds) {
 		return
 	}
-	if !bounds.end.IsZero() {
-		q.lostf(name, "end-time", "swctl cancel NAME then", "does not end at %s", bounds.end)
-	}
 	q.add(j, t.kind)
 	q.leftOver(name, e)
 }

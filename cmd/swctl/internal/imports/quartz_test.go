@@ -81,7 +81,11 @@ func TestQuartzSchedules(t *testing.T) {
 		{"simple", "<repeat-count>-1</repeat-count><repeat-interval>3600000</repeat-interval>", "2026-11-21T09:00:00Z"},
 		{"simple", "<repeat-count>-1</repeat-count><repeat-interval>999</repeat-interval>", ""},
 		{"simple", "<repeat-count>-1</repeat-count><repeat-interval>9999999999999999</repeat-interval>", ""},
-		{"simple", "<repeat-count>3</repeat-count><repeat-interval>3600000</repeat-interval>", ""},
+		{"simple", "<repeat-count>3</repeat-count><repeat-interval>3600000</repeat-interval>", "2026-11-21T09:00:00Z"}, // with a remark
+		{"simple", "<repeat-count>x</repeat-count><repeat-interval>3600000</repeat-interval>", ""},
+		{"simple", "<repeat-count>1000000</repeat-count><repeat-interval>3600000</repeat-interval>", ""},
+		{"simple", "<start-time>2026-12-01T00:00:00</start-time><repeat-count>3</repeat-count><repeat-interval>3600000</repeat-interval>", "2026-11-30T23:00:00Z"},
+		{"cron", "<cron-expression>0 0 3 * * ?</cron-expression><start-time>2026-12-01T00:00:00</start-time>", "2026-12-01T02:00:00Z"},
 		{"simple", "<start-time>2026-12-24T18:00:00</start-time>", "2026-12-24T17:00:00Z"},
 		{"simple", "<start-time>2025-12-24T18:00:00</start-time>", ""},
 		{"simple", "", ""},
@@ -151,4 +155,27 @@ func FuzzQuartz(f *testing.F) {
 			t.Errorf("%d triggers, %d jobs, remarks %+v", triggers, len(r.Jobs), r.Remarks)
 		}
 	})
+}
+
+// The start, the end and the repeats of a trigger are the job's. Quartz runs simple triggers up to
+// their end, and cron triggers also at it.
+func TestQuartzWindows(t *testing.T) {
+	t.Parallel()
+	start, end := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)
+	const bounds = "<start-time>2026-12-01T00:00:00Z</start-time><end-time>2026-12-02T03:00:00Z</end-time>"
+	for _, c := range []struct {
+		kind, inside string
+		after        time.Time
+		runs         int
+	}{
+		{"cron", "<cron-expression>0 0 3 * * ?</cron-expression>" + bounds, end, 0},
+		{"simple", "<repeat-count>3</repeat-count><repeat-interval>3600000</repeat-interval>" + bounds, end.Add(-time.Millisecond), 4},
+	} {
+		r := Quartz(trigger(c.kind, c.inside), Options{Zone: "UTC", Now: testNow})
+		checkResult(t, r)
+		j := find(t, r, "a")
+		if r.Lost() != 0 || !j.NotBefore.Equal(start) || !j.NotAfter.Equal(c.after) || j.MaxRuns != c.runs {
+			t.Errorf("%s: %d lost, from %v to %v, %d runs; want to %v, %d", c.kind, r.Lost(), j.NotBefore, j.NotAfter, j.MaxRuns, c.after, c.runs)
+		}
+	}
 }

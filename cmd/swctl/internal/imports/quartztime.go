@@ -55,14 +55,17 @@ func (q *quartz) bounds(name string, e *element) (b bounds, ok bool) {
 // cannot be.
 func (q *quartz) timed(j *job.Job, t *quartzTrigger, b bounds) bool {
 	e := t.element
+	if b.start.After(q.opts.Now) {
+		j.NotBefore = b.start
+	}
+	if j.NotAfter = b.end; !b.end.IsZero() && t.kind != "cron" {
+		j.NotAfter = b.end.Add(-time.Millisecond) // Quartz runs these up to the end, and not at it
+	}
 	misfire := strings.TrimPrefix(e.get("misfire-instruction"), "MISFIRE_INSTRUCTION_")
 	forever := t.kind != "simple"
 	switch t.kind {
 	case "cron":
 		j.Schedule, j.TimeZone = strings.Join(strings.Fields(e.get("cron-expression")), " "), q.zone(e.get("time-zone"))
-		if b.start.After(q.opts.Now) {
-			q.lostf(j.Name, "start-time", "submit it then", "begins when it is submitted, not at %s", b.start)
-		}
 	case "simple":
 		count := e.get("repeat-count")
 		forever = count == "-1" || count == "REPEAT_INDEFINITELY"
@@ -117,11 +120,16 @@ func (q *quartz) simple(j *job.Job, e *element, b bounds, count string, forever 
 			return false
 		}
 		j.Schedule = "@at " + b.start.UTC().Truncate(time.Second).Format(time.RFC3339)
+		j.NotBefore, j.NotAfter = time.Time{}, time.Time{} // it has one tick
 		return true
 	}
-	if !forever {
-		q.lostf(j.Name, "repeat-count", "a job with @every that is canceled in time, or an @at for each run", "there is no job for it: it ends after %s repeats, and nothing here counts them", part(count))
+	if repeats, err := strconv.Atoi(count); !forever && (err != nil || repeats < 0 || repeats >= job.MaxMaxRuns) {
+		q.lostf(j.Name, "repeat-count", "swctl submit NAME @every --max-runs N", "there is no job for it: %q is not a number of repeats below %d", part(count), job.MaxMaxRuns)
 		return false
+	} else if !forever {
+		if j.MaxRuns = repeats + 1; !b.start.After(q.opts.Now) {
+			q.lostf(j.Name, "repeat-count", "swctl set NAME --max-runs N, if Quartz has run some of them", "runs %d times from its submission on", j.MaxRuns)
+		}
 	}
 	ms, err := strconv.ParseInt(interval, 10, 64)
 	if err != nil || ms < 1000 || ms > math.MaxInt64/int64(time.Millisecond) {
@@ -140,9 +148,6 @@ func (q *quartz) every(j *job.Job, interval time.Duration, b bounds) {
 		q.notef(j.Name, "start-time", "", "runs at the multiples of %s since 1970, not of the moment at which Quartz started", interval)
 	case b.start.UnixMilli()%interval.Milliseconds() != 0:
 		q.lostf(j.Name, "start-time", "a cron schedule, if the moment matters", "runs at the multiples of %s since 1970, not since %s", interval, b.start)
-	}
-	if b.start.After(q.opts.Now) {
-		q.lostf(j.Name, "start-time", "submit it then", "begins when it is submitted, not at %s", b.start)
 	}
 }
 
@@ -175,8 +180,5 @@ func (q *quartz) calendar(j *job.Job, e *element, b bounds) bool {
 		return false
 	}
 	j.TimeZone = q.zone("")
-	if start.After(q.opts.Now) {
-		q.lostf(j.Name, "start-time", "submit it then", "begins when it is submitted, not at %s", start)
-	}
 	return true
 }

@@ -1,0 +1,62 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// TestMaxRuns: each claim of a tick counts, and none follows the last one.
+func TestMaxRuns(t *testing.T) {
+	t.Parallel()
+	limited := func(w *world, most int) {
+		w.own(1, "j", "a")
+		spec := zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", MaxRuns: most}}
+		w.write(5, operator, set(tree.Job("j"), spec.Encode()))
+	}
+	claim := func(w *world, at float64, id string, n int) {
+		rec := w.claimed("j", at, id)
+		rec.Runs, rec.RunsSince = n, ms(5)
+		w.record(at, "j", rec)
+	}
+	tell(t, []story{
+		{"as many as may be", func(w *world) {
+			limited(w, 2)
+			claim(w, 10, "r1", 1)
+			w.end(11, "j", history.StateOK)
+			claim(w, 20, "r2", 2)
+			w.end(21, "j", history.StateOK)
+		}, nil},
+		{"one more", func(w *world) {
+			limited(w, 1)
+			claim(w, 10, "r1", 1)
+			w.end(11, "j", history.StateOK)
+			claim(w, 20, "r2", 2)
+		}, []ledger.Rule{ledger.Account}},
+		{"a claim that does not count", func(w *world) { limited(w, 2); claim(w, 10, "r1", 0) }, []ledger.Rule{ledger.Claim}},
+		{"an owner that begins to count", func(w *world) {
+			limited(w, 5)
+			claim(w, 10, "r1", 1)
+			w.end(11, "j", history.StateOK)
+			claim(w, 20, "r2", 1)
+		}, []ledger.Rule{ledger.Claim}},
+		{"a result that counts", func(w *world) {
+			limited(w, 5)
+			claim(w, 10, "r1", 1)
+			rec := w.tick["j"]
+			rec.Runs, rec.State, rec.Ended = 2, history.StateOK, ms(11)
+			w.record(11, "j", rec, zkrec.Entry{Run: rec.Run})
+		}, []ledger.Rule{ledger.Claim}},
+		{"a tick that is recorded after the last one", func(w *world) {
+			limited(w, 1)
+			claim(w, 10, "r1", 1)
+			w.end(11, "j", history.StateOK)
+			rec := w.tick["j"]
+			rec.Watermark = ms(20)
+			w.record(21, "j", rec, missed(20, 20, 1))
+		}, []ledger.Rule{ledger.Account}},
+	})
+}
