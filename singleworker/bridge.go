@@ -218,7 +218,7 @@ func (w *bridge) clockStepped() {
 // Started reports the start of a run.
 func (w *bridge) Started(r runner.Run) {
 	info := w.infoOf(r)
-	w.counts.started(info, w.clock.Wall().Sub(r.Tick))
+	w.counts.started(info, w.clock.Wall().Sub(r.Due))
 	w.hooks.runStarted(info)
 }
 

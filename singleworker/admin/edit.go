@@ -135,7 +135,7 @@ func (c *Client) edit(ctx context.Context, name string, d zkrec.Deed, change fun
 	if e.changed {
 		done.Outcome, done.Before = OutcomeChanged, &e.before
 	}
-	done.NextRun = nextOf(e.spec, c.clock.now().now)
+	done.NextRun = c.nextOf(e.spec, c.clock.now().now)
 	return done, nil
 }
 
@@ -173,8 +173,8 @@ func checkFires(j job.Job, now time.Time) error {
 	return err
 }
 
-// nextOf is the next tick of a job that is valid.
-func nextOf(spec zkrec.Spec, now time.Time) time.Time {
+// nextOf is when the next tick of a job that is valid is due, in its first slot.
+func (c *Client) nextOf(spec zkrec.Spec, now time.Time) time.Time {
 	schedule, err := spec.Job.ParseSchedule()
 	if err != nil {
 		return time.Time{}
@@ -183,7 +183,9 @@ func nextOf(spec zkrec.Spec, now time.Time) time.Time {
 	if p := spec.Switch.Paused; p.Covers(now) {
 		pause = pauseOf(*p)
 	}
-	return nextRun(schedule, pause, now)
+	j := ticksOf(spec, schedule, spec.Since)
+	j.Group = c.tree.Group()
+	return nextRun(j.Of(spec.ActiveLayout().Slots(spec.Job.Name)[0], nil), time.Time{}, pause, now)
 }
 
 // edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is

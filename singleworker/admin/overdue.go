@@ -10,7 +10,9 @@ import (
 
 // ticks is the job as the rules of ticks have it, of one slot and by its record.
 func (of parsed) ticks(r records) ticks.Job {
-	return ticksOf(of.spec, of.schedule, of.spec.Since).Of(r.slot, r.gate).By(r.tick)
+	job := ticksOf(of.spec, of.schedule, of.spec.Since)
+	job.Group = of.group
+	return job.Of(r.slot, r.gate).By(r.tick)
 }
 
 // ticksOf is that of all slots; the schedule's ticks begin after since.

@@ -42,6 +42,7 @@ func (n node) turned() (zkrec.Switch, error) {
 // parsed is a spec with its switch and its schedule, or the error of parsing it. An
 // *invalid.FieldError means that the record can be read, but the job can never run.
 type parsed struct {
+	group     string // whose job it is
 	spec      zkrec.Spec
 	schedule  *cronexpr.Schedule
 	err       error

@@ -187,6 +187,7 @@ func (r *round) readSpec(into *reading) {
 	r.want(into, zkconn.Read{Path: r.tree.Register(whole)}, func(result zkconn.ReadResult) {
 		into.job.register = nodeOf(r.tree.Register(whole), result)
 		into.of = into.job.parse()
+		into.of.group = r.tree.Group()
 	})
 	if whole == into.name {
 		into.slots = []records{{slot: whole}}

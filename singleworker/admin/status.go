@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -44,7 +43,8 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	}
 	if of.err == nil {
 		s.Runs = ticks.Runs(r.tick, zkrec.Time(of.spec.Since))
-		s.NextRun = nextRun(of.ticks(r).Schedule, s.Paused, ticks.Later(ticks.Later(at.now, s.Watermark), zkrec.Time(of.spec.Since)))
+		s.group = of.group
+		s.NextRun = nextRun(of.ticks(r), ticks.Later(s.Watermark, zkrec.Time(of.spec.Since)), s.Paused, at.now)
 	}
 	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
 		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), zkrec.Time(of.spec.Since))
@@ -56,7 +56,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 			s.Waiting = zkrec.UTC(ticks.Waiting(of.ticks(r), r.tick, at.certain))
 		}
 		if running {
-			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !tick.After(at.certain) {
+			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !of.ticks(r).Due(tick).After(at.certain) {
 				s.Overrun = zkrec.UTC(tick)
 			}
 			s.Hung = hung(of.ticks(r), r.tick.Run, r.history, at.certain)
@@ -152,15 +152,29 @@ func able(registered []string, live map[string]Instance, j job.Job) []string {
 	return able
 }
 
-// nextRun is the first tick after now that is not paused.
-func nextRun(schedule *cronexpr.Schedule, pause *Pause, now time.Time) time.Time {
+// nextRun is when the first tick after the given one is due that is not paused, and due after now.
+func nextRun(j ticks.Job, tick time.Time, pause *Pause, now time.Time) time.Time {
 	switch {
 	case pause == nil:
-		return schedule.Next(now)
+		return j.NextDue(now, tick)
 	case pause.Until.IsZero():
 		return time.Time{}
 	}
-	return schedule.Next(ticks.Later(now, pause.Until.Add(-time.Millisecond)))
+	return j.NextDue(ticks.Later(now, pause.Until.Add(-time.Millisecond)), tick)
+}
+
+// Due is when a tick of the job is due, by its Jitter; of a job with shards, in the first of them.
+func (s *JobStatus) Due(tick time.Time) (due time.Time) {
+	for i := range s.Slots {
+		if at := s.Slots[i].Due(tick); due.IsZero() || at.Before(due) {
+			due = at
+		}
+	}
+	schedule, err := s.Job.ParseSchedule()
+	if err != nil || len(s.Slots) > 0 {
+		return due
+	}
+	return ticks.Job{Schedule: schedule, Policy: &s.Job, Group: s.group, Gated: s.Job.BeforeTick != ""}.Of(s.Name, nil).Due(tick)
 }
 
 func pauseOf(p zkrec.Pause) *Pause {

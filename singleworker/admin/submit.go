@@ -66,7 +66,7 @@ func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 // change tells how it ended.
 func (s *submission) change() Change {
 	s.done.Job, s.done.Number = s.spec.Job.WithDefaults(), s.spec.Number()
-	s.done.NextRun = nextOf(writtenAt(s.spec, s.now), s.client.clock.now().now)
+	s.done.NextRun = s.client.nextOf(writtenAt(s.spec, s.now), s.client.clock.now().now)
 	return s.done
 }
 

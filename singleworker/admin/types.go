@@ -78,6 +78,7 @@ type JobStatus struct {
 	// Undeclared means that no live instance declares the job any more, according to what they
 	// publish. Only Get tells.
 	Undeclared   bool `json:"undeclared,omitempty"`
+	group        string
 	declaredLate bool // by a running Manager, which does not publish that
 	// Declarations say how the live instances declare the job when they start, sorted by instance.
 	// Empty if all do it in the same way, or do not publish it.
@@ -95,9 +96,9 @@ type JobStatus struct {
 	// Registered lists the instances that have registered the handler, sorted,
 	// including dead ones until they are cleaned up.
 	Registered []string `json:"registered"`
-	// NextRun is the next tick of the schedule that is neither paused nor accounted for; zero if
-	// there is no further tick, or nobody runs it as things are: the job is invalid, or each instance
-	// that lives lacks its handler, may not run it, or is full.
+	// NextRun is when the next tick is due, by Job.Jitter, that is neither paused nor accounted for.
+	// It is zero if there is no further tick, or nobody runs it as things are: the job is invalid, or
+	// each instance that lives lacks its handler, may not run it, or is full.
 	NextRun time.Time `json:"next_run_at,omitzero"`
 	// DoneAt is since when the job is done, by ZooKeeper's clock; zero if its State is not StateDone.
 	DoneAt time.Time `json:"done_at,omitzero"`

@@ -117,7 +117,7 @@ func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions
 		return Change{}, fmt.Errorf("undelete %s: %w", name, uncertain(err, u.written != nil))
 	}
 	return Change{
-		Outcome: OutcomeUndeleted, Job: u.spec.Job.WithDefaults(), Number: u.spec.Number(), NextRun: nextOf(writtenAt(u.spec, now), c.clock.now().now),
+		Outcome: OutcomeUndeleted, Job: u.spec.Job.WithDefaults(), Number: u.spec.Number(), NextRun: c.nextOf(writtenAt(u.spec, now), c.clock.now().now),
 	}, nil
 }
 

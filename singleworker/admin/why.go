@@ -238,10 +238,11 @@ func covers(e history.Entry, tick time.Time) bool {
 
 // judge sets the outcome of x.Tick. The time is certain to have come.
 func (p past) judge(x *Explanation, certain time.Time) {
+	due := p.of.ticks(p.records).Due(x.Tick)
 	switch {
 	case len(x.Entries) > 0:
 		x.Fate, x.Reason = x.Entries[0].State, x.Entries[0].Reason
-	case x.Tick.After(x.At):
+	case x.Tick.After(x.At), x.Tick.After(zkrec.Time(p.tick.Watermark)) && due.After(x.At):
 		x.Fate = FateComing
 	case p.tickErr != nil:
 		x.Fate, x.Unreadable = history.StateUnreadable, p.tickErr.Error()
@@ -256,7 +257,7 @@ func (p past) judge(x *Explanation, certain time.Time) {
 		x.Fate = FateWaiting
 	case x.Job.LastRun != nil && x.Job.LastRun.State == history.StateRunning:
 		x.Fate = FateDue
-	case certain.Sub(x.Tick) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
+	case certain.Sub(due) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):
 		x.Fate = FateDue
 	default:
 		x.Fate = FateLate

@@ -44,6 +44,12 @@ type Job struct {
 	// count begins again when the schedule, its zone, its bounds or MaxRuns are changed. At most
 	// 1,000,000; default 0: no limit. Not with Shards, Everywhere, "@at", "@always" or "@manually".
 	MaxRuns int `json:"max_runs,omitempty" yaml:"max_runs,omitempty"`
+	// Jitter delays each tick, by less than that and by less than the distance to the next tick. The
+	// delay is a hash of the group, the slot (the job, its shard or part) and the tick, so that all
+	// compute the same, and jobs with one schedule spread. The tick stays the scheduled time, in the
+	// history and in Run.Tick. All else goes by the time at which it is due. Shards that wait for
+	// BeforeTick are delayed alike. From 1 ms to 24 h, with a schedule that recurs. Default: no delay.
+	Jitter time.Duration `json:"jitter,omitempty" yaml:"jitter,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
 	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
@@ -180,6 +186,7 @@ const (
 	MaxRetries     = 100
 	MaxMaxAttempts = 100
 	MaxMaxRuns     = 1_000_000
+	MaxJitter      = 24 * time.Hour
 )
 
 // The defaults of a job.

@@ -24,6 +24,9 @@ func (j Job) checkWindow() error {
 			return Invalid(bound.field, text, err)
 		}
 	}
+	if err := j.checkJitter(); err != nil {
+		return err
+	}
 	if j.MaxRuns == 0 && j.NotBefore.IsZero() && j.NotAfter.IsZero() {
 		return nil
 	}
@@ -44,6 +47,18 @@ func (j Job) checkWindow() error {
 			return Invalid("NotBefore", j.NotBefore.Format(time.RFC3339Nano), err)
 		}
 		return Invalid("NotAfter", j.NotAfter.Format(time.RFC3339Nano), err)
+	}
+	return nil
+}
+
+func (j Job) checkJitter() error {
+	switch {
+	case j.Jitter == 0:
+		return nil
+	case j.Jitter < time.Millisecond || j.Jitter > MaxJitter:
+		return Invalid("Jitter", j.Jitter.String(), fmt.Errorf("is out of range, want 1ms to %v", MaxJitter))
+	case j.needsSchedule() != nil:
+		return Invalid("Jitter", j.Jitter.String(), j.needsSchedule())
 	}
 	return nil
 }

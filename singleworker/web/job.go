@@ -261,7 +261,7 @@ func (b *jobBody) ticks(of admin.JobStatus, l look) {
 	zone := of.Job.Zone()
 	b.OneZone = zone.String() == l.zone.String()
 	for _, tick := range api.TicksOf(of, l.now, most) {
-		b.Ticks = append(b.Ticks, tickRow{look{l.now, zone}.stamp(tick.Tick), l.stamp(tick.Tick)})
+		b.Ticks = append(b.Ticks, tickRow{look{l.now, zone}.stamp(tick.Due), l.stamp(tick.Due)})
 	}
 }
 

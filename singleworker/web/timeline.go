@@ -270,10 +270,10 @@ func (d *drawing) unknown(schedule *cronexpr.Schedule, oldest time.Time) {
 func (d *drawing) planned(of admin.JobStatus) {
 	const most = 40
 	for _, tick := range api.TicksOf(of, d.now, most) {
-		if !d.touches(tick.Tick, tick.Tick) {
+		if !d.touches(tick.Due, tick.Due) {
 			return
 		}
-		d.addf("planned", "M%d 6v6", d.x(tick.Tick))
+		d.addf("planned", "M%d 6v6", d.x(tick.Due))
 	}
 }
 

@@ -167,6 +167,8 @@ func Event(ev admin.Event) Document { return New("Event", ev) }
 type Tick struct {
 	Tick  time.Time `json:"tick"`
 	Local time.Time `json:"local"` // the same moment in the time zone of the schedule
+	// Due is when it is due, later than that by the job's Jitter.
+	Due time.Time `json:"due"`
 }
 
 // TicksOf are the first n ticks of a job after a time, or fewer if it has no more: as far as it may
@@ -180,7 +182,7 @@ func TicksOf(of admin.JobStatus, after time.Time, n int) (ticks []Tick) {
 		n = min(n, of.Job.MaxRuns-of.Runs)
 	}
 	for at := schedule.Next(after); !at.IsZero() && len(ticks) < n; at = schedule.Next(at) {
-		ticks = append(ticks, Tick{Tick: at.UTC(), Local: at.In(schedule.Location())})
+		ticks = append(ticks, Tick{Tick: at.UTC(), Local: at.In(schedule.Location()), Due: of.Due(at).UTC()})
 	}
 	return ticks
 }

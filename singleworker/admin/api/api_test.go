@@ -72,7 +72,7 @@ func TestDocumentsGolden(t *testing.T) {
 			Job: empty, Asked: at, Tick: at, Fate: admin.FateLate, Reason: history.ReasonPaused, Entries: []history.Entry{entry}, Unreadable: "garbage",
 			History: []history.Entry{entry}, Pause: pause, ScheduleSince: at, ShardsSince: at, At: at, Shards: []admin.Explanation{{Job: empty, Fate: admin.FateNone}},
 		}),
-		New("TickList", Named{"nightly"}, ScheduleOf(job.Job{Schedule: "@daily", TimeZone: "UTC"}), Items[Tick]{[]Tick{{at, at}}}),
+		New("TickList", Named{"nightly"}, ScheduleOf(job.Job{Schedule: "@daily", TimeZone: "UTC"}), Items[Tick]{[]Tick{{at, at, at}}}),
 		New("AuditReport", txnaudit.Report{
 			Group: "/apps/billing", First: txnaudit.Point{Zxid: 1, Time: at}, Last: txnaudit.Point{Zxid: 1<<32 | 7, Time: at}, Baseline: "snapshot.0", Whole: true, Losses: []txnaudit.Loss{},
 			Counts:     txnaudit.Counts{Transactions: 1, Claims: 2, ManualRuns: 3, Attempts: 4, Results: 5, Ticks: 6, OwnerChanges: 7, Takeovers: 8, Layouts: 9, Complete: 10, Unjudged: 11, Unreadable: 12},

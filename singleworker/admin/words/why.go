@@ -87,6 +87,8 @@ func (w *writer) fate() {
 		w.recorded(name)
 	case w.Fate == admin.FateComing && w.Pause != nil:
 		w.sayf("%s is yet to come, and will not run: the job is paused%s.", name, w.pause(w.Pause))
+	case w.Fate == admin.FateComing && !w.Tick.After(w.At):
+		w.sayf("%s is not due yet: the job's jitter delays each tick by less than %s.", name, w.Job.Job.Jitter)
 	case w.Fate == admin.FateComing:
 		w.sayf("%s is yet to come.", name)
 	case w.Fate == history.StateUnreadable:

@@ -157,7 +157,7 @@ func (c *Catalog) Jobs(f func(j *Job)) {
 // now.
 func (c *Catalog) Soon(slot lease.Slot) bool {
 	j := c.JobOf(string(slot))
-	return j != nil && j.Eligible && ticks.Soon(*j.Ticks, c.loop.Clock.Wall())
+	return j != nil && j.Eligible && ticks.Soon(j.Ticks.Of(string(slot), nil), c.loop.Clock.Wall())
 }
 
 // Traces lists the nodes at each job that members that are gone may have left.

@@ -136,7 +136,7 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 	if v.specErr != nil {
 		return
 	}
-	if parsed, err := ticks.JobOf(v.spec, v.stamp.Version); err != nil {
+	if parsed, err := ticks.JobOf(tree.Group(), v.spec, v.stamp.Version); err != nil {
 		v.ticksErr = err
 	} else {
 		v.ticks = &parsed

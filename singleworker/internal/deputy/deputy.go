@@ -106,7 +106,7 @@ func (d *Deputy) Watch(slot string) {
 		return
 	}
 	if w := d.watched(slot); !w.reading {
-		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, d.now()))
+		d.putDue(w, ticks.NextDue(job.Ticks.Of(slot, nil), zkrec.Tick{}, d.now()))
 	}
 }
 
@@ -131,7 +131,7 @@ func (d *Deputy) lookSooner() {
 	d.latest = now
 	for _, w := range slices.Collect(maps.Values(d.slots)) {
 		if job := d.jobOf(w.slot); job != nil && !w.reading {
-			d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, now.Add(-d.pace.least)))
+			d.putDue(w, ticks.NextDue(job.Ticks.Of(w.slot, nil), zkrec.Tick{}, now.Add(-d.pace.least)))
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (d *Deputy) turn(w *watched, now time.Time) *look {
 	at := w.due.Add(d.grace(owner) + d.pace.grace(mono)*time.Duration(rank))
 	switch {
 	case !is, rank >= maxDeputies, rank > 0 && d.isSeen(owner, w.due) && mono-w.looked < seldom*time.Duration(rank):
-		d.putDue(w, ticks.NextDue(*job.Ticks, zkrec.Tick{}, ticks.Later(w.due, now.Add(-d.pace.least))))
+		d.putDue(w, ticks.NextDue(job.Ticks.Of(w.slot, nil), zkrec.Tick{}, ticks.Later(w.due, now.Add(-d.pace.least))))
 		return nil
 	case at.After(now):
 		d.put(w, at)

@@ -135,8 +135,9 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 	n.Stored = ch.Stored
 	if w.kind == commit && w.commit.Opens() {
 		from := w.commit.From
-		if run := ch.record.Run; ch.record.Prompt() && run.Token == from.Token && run.Tick >= from.Started {
-			j.loop.Tell(Claimed{j.loop.Clock.Wall().Sub(time.UnixMilli(run.Tick))})
+		run, job := ch.record.Run, j.catalog.JobOf(n.slot)
+		if ch.record.Prompt() && run.Token == from.Token && run.Tick >= from.Started && job != nil && job.Valid() {
+			j.loop.Tell(Claimed{j.loop.Clock.Wall().Sub(job.Ticks.Of(n.slot, nil).Due(time.UnixMilli(run.Tick)))})
 		}
 	}
 	j.requestDone(n.slot, w.commit.Plan.Request)

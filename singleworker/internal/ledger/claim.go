@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -91,6 +92,7 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	}
 	l.judgeLayoutOf(j, last, rec)
 	if !again && rec.Manual == "" {
+		l.judgeDelay(j, rec)
 		l.judgeBegun(j, rec)
 		l.judgePaused(j, rec)
 	}
@@ -119,11 +121,35 @@ func (l *Ledger) judgeRuns(j *Job, last, rec zkrec.Tick) {
 	}
 }
 
+// judgeDelay verifies that a tick is not claimed before it is due by the job's Jitter, by the clock
+// of the instance that claims it.
+func (l *Ledger) judgeDelay(j *Job, rec zkrec.Tick) {
+	if due := l.delayed(j.Name, j.Spec, rec.Tick); j.Known.Spec && j.Spec.Job.Jitter > 0 && rec.Started < due {
+		l.violatef(Claim, j.Name, "%s claims %s at %s, and it is due at %s", rec.SID, clockMs(rec.Tick), clockMs(rec.Started), clockMs(due))
+	}
+}
+
+// delayed is when a tick of a slot is due.
+func (l *Ledger) delayed(slot string, spec zkrec.Spec, tick int64) int64 {
+	sched := l.schedule(spec.Job)
+	if sched == nil || spec.Job.Jitter == 0 || tick == math.MaxInt64 {
+		return tick
+	}
+	if spec.ActiveLayout().BeforeTick != "" {
+		slot = zkrec.ShardSlot(zkrec.JobOfSlot(slot), 0)
+	}
+	at, limit := time.UnixMilli(tick), spec.Job.Jitter
+	if next := sched.Next(at); !next.IsZero() {
+		limit = min(limit, next.Sub(at))
+	}
+	return at.Add(zkrec.Jitter(l.model.tree.Group(), slot, at, limit)).UnixMilli()
+}
+
 // judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause
 // afterwards is not judged: it may have ended by the claimant's clock alone.
 func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
 	p := j.Spec.Switch.Paused
-	if !j.Known.Switch || !p.Covers(time.UnixMilli(rec.Tick)) {
+	if !j.Known.Switch || !p.Covers(time.UnixMilli(l.delayed(j.Name, j.Spec, rec.Tick))) {
 		return
 	}
 	if skips := p.Missed == "" || p.Missed == job.MisfireSkip; skips || p.Until == 0 {

@@ -113,7 +113,7 @@ func (l *Ledger) owes(t *touch, now int64) string {
 		l.counts.Unjudged++
 		return ""
 	}
-	if next := spans.next(rec.Watermark); next > now {
+	if next := spans.next(rec.Watermark); l.delayed(t.before.Name, t.before.Spec, next) > now {
 		return "no run was due"
 	}
 	return ""

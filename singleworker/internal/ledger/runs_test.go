@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -58,5 +59,27 @@ func TestMaxRuns(t *testing.T) {
 			rec.Watermark = ms(20)
 			w.record(21, "j", rec, missed(20, 20, 1))
 		}, []ledger.Rule{ledger.Account}},
+	})
+}
+
+// TestJitter: a tick is claimed when it is due by its jitter, as every instance computes it.
+func TestJitter(t *testing.T) {
+	t.Parallel()
+	const jitter = 8 * time.Second
+	claim := func(off time.Duration) func(w *world) {
+		return func(w *world) {
+			w.own(1, "j", "a")
+			spec := zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", Jitter: jitter}}
+			w.write(5, operator, set(tree.Job("j"), spec.Encode()))
+			rec := w.claimed("j", 10, "r1")
+			due := time.UnixMilli(ms(10)).Add(zkrec.Jitter(tree.Group(), "j", time.UnixMilli(ms(10)), jitter) + off)
+			rec.Started = due.UnixMilli()
+			w.record(19, "j", rec)
+		}
+	}
+	tell(t, []story{
+		{"when it is due", claim(0), nil},
+		{"later", claim(time.Second), nil},
+		{"before that", claim(-time.Millisecond), []ledger.Rule{ledger.Claim}},
 	})
 }

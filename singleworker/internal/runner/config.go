@@ -78,6 +78,7 @@ type Run struct {
 	Job string
 	history.Run
 
+	Due     time.Time      // later than the Tick by the job's Jitter
 	Request *ticks.Request // nil for a scheduled run
 }
 

@@ -69,7 +69,7 @@ func (r *runs) judgeHung(act *activity, entries []ticks.Entry, err error) {
 		r.lookIn(act, lookAgain)
 		return
 	}
-	from, usual := ticks.HangsFrom(j.Job.By(*j.Record), j.Record.Run, entries)
+	from, usual := ticks.HangsFrom(j.Of(j.Name, nil).By(*j.Record), j.Record.Run, entries)
 	switch wait := from.Sub(r.cfg.Wall.Now()); {
 	case from.IsZero(): // never
 	case wait > 0:

@@ -29,6 +29,8 @@ type breach struct {
 	// heedless: the instance is told that BeforeTick has returned nil for each run of a job's first
 	// shard.
 	heedless bool
+	// hurried: the instance is told nothing of the Jitter of jobs.
+	hurried bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
 	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others
@@ -97,6 +99,9 @@ func (c *rewriter) Read(p []byte) (int, error) {
 	}
 	if c.breach.heedless {
 		c.replace(p[:n], `"schema":1`, `"passed":1`)
+	}
+	if c.breach.hurried {
+		copy(p[:n], bytes.ReplaceAll(p[:n], []byte(`"jitter"`), []byte(`"litter"`)))
 	}
 	if c.breach.granted == 0 {
 		return n, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
+	rule "github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -173,7 +174,7 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 		tick = time.UnixMilli(restartDue(&spec, record))
 	}
-	from := tick.Add(alarmAfter)
+	from := rule.Job{Schedule: sched, Policy: &spec.Job, Group: l.tree.Group(), Gated: spec.ActiveLayout().BeforeTick != ""}.Of(slot, nil).Due(tick).Add(alarmAfter)
 	if p := spec.Switch.Paused; p != nil && from.UnixMilli() > p.Since {
 		if p.Until == 0 {
 			return

@@ -100,3 +100,37 @@ func TestWindow(t *testing.T) {
 		pass(t, c)
 	})
 }
+
+// A run begins when the next run was announced, by the job's jitter, also after its owner was
+// killed: the next one computes the same.
+func TestJitterIsAsAnnounced(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		three(c, working(10*time.Millisecond))
+		time.Sleep(settled)
+		if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "* * * * *", Jitter: 50 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute - time.Millisecond)))
+		for round := range 6 {
+			s := status(t, c, "once")
+			tick := time.Now().Truncate(time.Minute).Add(time.Minute)
+			due, within := s.NextRun, 20*time.Millisecond
+			if round == 3 {
+				all := c.Instances()
+				all[slices.IndexFunc(all, func(i *swtest.Instance) bool { return i.Name == c.Owners()["once"] })].Kill()
+				within = time.Second // another one waits for the dead one's claim
+			}
+			if !due.Equal(s.Due(tick)) || due.Before(tick) || due.Sub(tick) >= 50*time.Second {
+				t.Errorf("the tick of %v is due at %v", tick, due)
+			}
+			time.Sleep(time.Until(tick.Add(time.Minute - time.Millisecond)))
+			runs := c.Runs()
+			last := runs[len(runs)-1]
+			if late := last.Started.Sub(due); !last.Tick.Equal(tick) || late < 0 || late > within {
+				t.Errorf("the run of %v began %v after %v", last.Tick, late, due)
+			}
+		}
+		pass(t, c)
+	})
+}

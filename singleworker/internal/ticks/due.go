@@ -20,7 +20,7 @@ func (v View) base() time.Time {
 
 // horizon is the time up to which ticks may be decided now.
 func (v View) horizon() time.Time {
-	horizon := v.Now
+	horizon := v.through(v.Now)
 	if v.ends() && v.To.Before(horizon) {
 		horizon = v.To
 	}
@@ -108,9 +108,9 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 		}
 		policy := v.Policy.Misfire
 		switch {
-		case !v.mayBegin(t), v.absent(t) && late > OnTime:
+		case !v.mayBegin(t), v.absent(v.Due(t)) && late > OnTime:
 			policy = job.MisfireSkip
-		case v.Paused.Covers(t):
+		case v.Paused.Covers(v.Due(t)):
 			policy = v.Paused.Missed
 		case v.queued(t):
 			policy = job.MisfireOnce
@@ -161,16 +161,16 @@ func (v View) overlapping(first time.Time) Plan {
 		return Plan{}
 	}
 	until := v.horizon()
-	if ended := time.UnixMilli(v.Record.Ended); !v.Record.Open() && ended.Before(until) {
+	if ended := v.through(time.UnixMilli(v.Record.Ended)); !v.Record.Open() && ended.Before(until) {
 		until = ended
 	}
 	// Ticks in a pause are subject to the pause's policy, not to the overlap policy.
 	if p := v.Paused; p != nil && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll) {
-		from := time.UnixMilli(p.Since)
+		from := v.through(before(time.UnixMilli(p.Since)))
 		if from.Before(first) {
-			from = first
+			from = before(first)
 		}
-		if kept := v.Schedule.Next(before(from)); p.Covers(kept) && !kept.After(until) {
+		if kept := v.Schedule.Next(from); p.Covers(v.Due(kept)) && !kept.After(until) {
 			until = before(kept)
 		}
 	}
@@ -237,6 +237,9 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	if p := v.Paused; p != nil {
 		changes = append(changes, before(time.UnixMilli(p.Since)), before(time.UnixMilli(p.Until)))
 	}
+	for i, change := range changes { // they are times at which ticks are due
+		changes[i] = v.through(change)
+	}
 	if v.Gate != nil {
 		for _, f := range v.Gate.fates {
 			changes = append(changes, before(time.UnixMilli(f.tick)), time.UnixMilli(f.tick))
@@ -254,19 +257,20 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 			continue
 		}
 		t := time.UnixMilli(e.Tick)
+		due := v.Due(t)
 		reason, notBegun := v.notBegun(t)
 		switch {
-		case v.Paused.Covers(t):
+		case v.Paused.Covers(due):
 			e.State, e.Reason = history.StateSkipped, history.ReasonPaused
 		case notBegun:
 			e.State, e.Reason = history.StateSkipped, reason
 		case v.overlapped(t):
 			e.State, e.Reason = history.StateSkipped, history.ReasonOverlap
-		case v.absent(t):
+		case v.absent(due):
 			e.State, e.Reason = history.StateSkipped, history.ReasonAbsent
-		case t.Before(v.OwnedSince):
+		case due.Before(v.OwnedSince):
 			e.State, e.Reason = history.StateMissed, history.ReasonNoOwner
-		case !v.WaitsSince.IsZero() && !t.Before(v.delayedSince()):
+		case !v.WaitsSince.IsZero() && !due.Before(v.delayedSince()):
 			e.State, e.Reason = history.StateMissed, history.ReasonDelayed
 		default:
 			e.State, e.Reason = history.StateMissed, history.ReasonStalled

@@ -102,8 +102,9 @@ func (g *Gate) decided() time.Time {
 
 // Of returns the job as one of its slots has it: gate is the first shard's, nil if it is not known.
 func (j Job) Of(slot string, gate *Gate) Job {
-	j.Gate = nil
-	if _, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {
+	j.Gate, j.Slot = nil, slot
+	if name, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {
+		j.Slot = zkrec.ShardSlot(name, 0) // they are delayed alike
 		if j.Gate = gate; gate == nil {
 			j.Gate = &Gate{}
 		}
@@ -119,7 +120,7 @@ func (j Job) mayBegin(t time.Time) bool { return j.Gate == nil || j.Gate.Begun(t
 // owner.
 func (j Job) came(t time.Time) time.Time {
 	f, _ := j.Gate.of(t.UnixMilli())
-	return Later(t, time.UnixMilli(f.at))
+	return Later(j.Due(t), time.UnixMilli(f.at))
 }
 
 // Waiting is the slot's first tick, up to t, of which it is not known whether it begins, or zero.
@@ -128,7 +129,7 @@ func Waiting(job Job, r Record, t time.Time) time.Time {
 		return time.Time{}
 	}
 	tick := job.nextTick(Later(View{Job: job, Record: r}.base(), job.Gate.decided()))
-	if tick.After(t) {
+	if job.Due(tick).After(t) {
 		return time.Time{}
 	}
 	return tick

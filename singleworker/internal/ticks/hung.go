@@ -21,8 +21,8 @@ const (
 // Overrun is the first tick after the one that an open run is for and after its start: it is
 // skipped, or waits, if it comes during the run. Zero if no tick follows, or a pause covers it.
 func Overrun(j Job, run zkrec.Run) time.Time {
-	tick := j.Schedule.Next(time.UnixMilli(max(run.Tick, run.Started)))
-	if j.Paused.Covers(tick) {
+	tick := j.Schedule.Next(Later(time.UnixMilli(run.Tick), j.through(time.UnixMilli(run.Started))))
+	if j.Paused.Covers(j.Due(tick)) {
 		return time.Time{}
 	}
 	return tick
@@ -51,7 +51,7 @@ func HangsFrom(j Job, run zkrec.Run, history []Entry) (from time.Time, usual tim
 	if tick := Overrun(j, run); !tick.IsZero() {
 		second := j.Schedule.Next(tick)
 		longer := began.Add(hungTimesLong*longest + time.Millisecond)
-		if both := Later(second, longer); !second.IsZero() && (from.IsZero() || both.Before(from)) {
+		if both := Later(j.Due(second), longer); !second.IsZero() && (from.IsZero() || both.Before(from)) {
 			from = both
 		}
 	}

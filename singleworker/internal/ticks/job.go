@@ -24,6 +24,9 @@ type Job struct {
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
 	From, To time.Time
 
+	// Group and Slot say by how much a tick is delayed, of a job with Jitter. Of sets the slot.
+	Group, Slot string
+
 	// Gated means that the first shard calls BeforeTick, and the others wait for it. Gate is such a
 	// shard's view of the first one, see Of.
 	Gated bool
@@ -40,9 +43,9 @@ type Former struct {
 	Since    time.Time
 }
 
-// JobOf parses a spec with Since and Switch set, at the given version, and keeps it. A spec that
-// cannot run is refused with an *invalid.FieldError.
-func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
+// JobOf parses the spec of a job of a group, with Since and Switch set, at the given version, and
+// keeps it. A spec that cannot run is refused with an *invalid.FieldError.
+func JobOf(group string, spec *zkrec.Spec, version Version) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err
 	}
@@ -51,7 +54,7 @@ func JobOf(spec *zkrec.Spec, version Version) (Job, error) {
 		return Job{}, err
 	}
 	parsed := Job{
-		Version: version, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Switch.Paused,
+		Version: version, Group: group, Slot: spec.Job.Name, Schedule: schedule, Since: time.UnixMilli(spec.Since), Policy: &spec.Job, Paused: spec.Switch.Paused,
 	}
 	layout := spec.ActiveLayout()
 	parsed.Gated = layout.BeforeTick != ""

@@ -23,7 +23,7 @@ func TestJobOfRefusesSpecsThatCannotRun(t *testing.T) {
 		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily", Misfire: "twice"}}, "Misfire"},
 		{zkrec.Spec{Job: job.Job{Name: "j", Schedule: "@daily"}, Former: &zkrec.Former{Schedule: "nonsense"}}, ""},
 	} {
-		parsed, err := ticks.JobOf(&row.spec, ticks.Version{Spec: 7})
+		parsed, err := ticks.JobOf("group", &row.spec, ticks.Version{Spec: 7})
 		var field *invalid.FieldError
 		errors.As(err, &field)
 		if row.field == "" && (err != nil || parsed.Version.Spec != 7 || len(parsed.Former) > 0 && parsed.Former[0].Schedule != nil) {

@@ -83,7 +83,7 @@ func (w *pausing) view() ticks.View {
 	if !known {
 		spec := w.spec
 		var err error
-		if of, err = ticks.JobOf(&spec, ticks.Version{}); err != nil {
+		if of, err = ticks.JobOf("group", &spec, ticks.Version{}); err != nil {
 			panic(err)
 		}
 		w.parsed[pause] = of

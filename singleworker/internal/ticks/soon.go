@@ -13,12 +13,13 @@ const (
 // Soon reports whether a tick of the job is so close that a new owner might be late
 // for it. A pause makes no difference; ignoring it delays a move only briefly.
 func Soon(job Job, now time.Time) bool {
-	next := job.nextTick(now.Add(-settleAfter))
+	tick := job.nextTick(job.through(now.Add(-settleAfter)))
+	next := job.Due(tick)
 	if next.IsZero() {
 		return false
 	}
 	before := settleFor
-	if then := job.nextTick(next); !then.IsZero() {
+	if then := job.Due(job.nextTick(tick)); !then.IsZero() {
 		before = min(before, then.Sub(next)/4)
 	}
 	return next.Sub(now) < before

@@ -34,7 +34,7 @@ func TestSoon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := Job{Schedule: schedule, Since: start.Add(-time.Hour)}
+		job := Job{Schedule: schedule, Since: start.Add(-time.Hour), Policy: &Policy{}}
 		if got := Soon(job, start.Add(tt.at)); got != tt.want {
 			t.Errorf("%s at %v: %v, want %v", tt.schedule, tt.at, got, tt.want)
 		}

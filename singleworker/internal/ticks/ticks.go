@@ -63,6 +63,15 @@ func Next(v View) Plan {
 	policy := v.Policy.WithDefaults()
 	v.Policy = &policy
 	v.Job = v.By(v.Record)
+	plan := v.next()
+	if due := v.delayed(); !plan.Change && !due.IsZero() && (plan.Wake.IsZero() || due.Before(plan.Wake)) {
+		plan.Wake = due
+	}
+	return plan
+}
+
+// next is the next step, but for when a tick is due that is delayed.
+func (v View) next() Plan {
 	switch {
 	case v.Active != "":
 		return v.overlap()
@@ -106,7 +115,7 @@ func Next(v View) Plan {
 func (v View) manualTurn() bool {
 	last := v.Record.Run
 	return len(v.Requests) > 0 && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
-		v.Schedule.Next(v.base()).UnixMilli() <= last.Ended
+		v.Due(v.Schedule.Next(v.base())).UnixMilli() <= last.Ended
 }
 
 // held reports whether a pause holds back the next attempt at a run's tick.
@@ -139,9 +148,11 @@ func (v View) open(plan *Plan, run zkrec.Run) {
 	// nothing ran and was missed. As long as ticks from before the runs wait to be run, those that
 	// come wait behind them, whatever runs: if they were missed ticks, too, a job whose runs take
 	// longer than its period would never catch up.
-	after := func(ms int64) time.Time { return v.nextTick(Later(time.UnixMilli(watermark), time.UnixMilli(ms))) }
+	after := func(ms int64) time.Time {
+		return v.nextTick(Later(time.UnixMilli(watermark), v.through(time.UnixMilli(ms))))
+	}
 	next, waits, idle := after(0), after(v.busySince()), after(v.Record.Ended)
-	if v.queued(waits) && !waits.After(v.Now) && (idle.IsZero() || v.Now.Sub(idle) <= OnTime || next.Before(waits)) {
+	if v.queued(waits) && !v.Due(waits).After(v.Now) && (idle.IsZero() || v.Now.Sub(v.Due(idle)) <= OnTime || next.Before(waits)) {
 		plan.Record.BusySince = v.busySince()
 	}
 }
@@ -210,8 +221,11 @@ func (v View) pendingRequest(run zkrec.Run) string {
 }
 
 func (v View) tooOld(run zkrec.Run) bool {
-	grace := v.Policy.MisfireGrace
-	return grace > 0 && v.Now.Sub(time.UnixMilli(run.Tick)) > grace
+	grace, due := v.Policy.MisfireGrace, time.UnixMilli(run.Tick)
+	if run.Manual == "" {
+		due = v.Due(due)
+	}
+	return grace > 0 && v.Now.Sub(due) > grace
 }
 
 // retryOf returns the next attempt at the tick of a run that has ended.
@@ -296,7 +310,7 @@ func End(of Job, r Record, o Outcome) Plan {
 		}
 	case r.State == history.StateFailed || r.State == history.StateTimedOut:
 		at := o.Ended.Add(backoff(policy, r.Failures))
-		next := of.nextTick(time.UnixMilli(r.Tick))
+		next := of.Due(of.nextTick(time.UnixMilli(r.Tick)))
 		if r.Manual == "" && r.Failures < policy.Retries && (next.IsZero() || at.Before(next)) {
 			r.NextAttempt, r.NextAttemptAt = history.NextRetry, at.UnixMilli()
 		}
@@ -348,11 +362,11 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 		from = v.came(next)
 	}
 	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
-	if p := job.Paused; p != nil && p.Since != 0 && first.Add(alarmAfter).After(time.UnixMilli(p.Since)) {
+	if p := job.Paused; p != nil && p.Since != 0 && job.Due(first).Add(alarmAfter).After(time.UnixMilli(p.Since)) {
 		switch until := time.UnixMilli(p.Until); {
 		case p.Until == 0:
 			return time.Time{}, now.Add(alarmAfter)
-		case first.Before(until):
+		case job.Due(first).Before(until):
 			from = until
 		}
 	}

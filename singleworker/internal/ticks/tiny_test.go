@@ -126,7 +126,7 @@ func tinyJob(spec zkrec.Spec) ticks.Job {
 		return parsed.(ticks.Job) //nolint:forcetypeassert // nothing else is stored
 	}
 	kept := spec
-	parsed, err := ticks.JobOf(&kept, ticks.Version{})
+	parsed, err := ticks.JobOf("group", &kept, ticks.Version{})
 	if err != nil {
 		panic(err)
 	}

@@ -31,6 +31,9 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 		plan = Next(v)
 	}
 	since := v.came(time.UnixMilli(plan.Record.Tick))
+	if plan.Record.Manual != "" {
+		since = time.UnixMilli(plan.Record.Tick)
+	}
 	if plan.Record.Attempt > 1 {
 		since = time.UnixMilli(v.Record.Again().NextAttemptAt)
 	}
@@ -66,7 +69,7 @@ func NextDue(job Job, r Record, t time.Time) time.Time {
 		return job.nextRestart(r, t)
 	}
 	job = job.By(r)
-	next := job.nextTick(Later(t, time.UnixMilli(r.Watermark)))
+	next := job.Due(job.nextTick(Later(job.through(t), time.UnixMilli(r.Watermark))))
 	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
 		next = View{Job: job}.pauseEnds()
 	}

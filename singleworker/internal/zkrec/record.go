@@ -27,7 +27,9 @@ var raising = []struct {
 	{2, (*job.Job).IsPlaced},
 	{3, func(j *job.Job) bool { return j.Everywhere }},
 	{4, func(j *job.Job) bool { return j.BeforeTick != "" }},
-	{SpecSchema, func(j *job.Job) bool { return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 }},
+	{SpecSchema, func(j *job.Job) bool {
+		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0
+	}},
 }
 
 // SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that

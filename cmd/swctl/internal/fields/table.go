@@ -63,6 +63,10 @@ var table = []field{
 		drop: "drop-max-runs", dropUsage: "no limit of the runs",
 		title: "Max runs", optional: true, name: "max runs", try: "--max-runs 10, with a schedule that recurs, without --shards or --everywhere",
 	}, 1, job.MaxMaxRuns, func(j *job.Job) *int { return &j.MaxRuns }),
+	duration(field{
+		of: "Jitter", flag: "jitter", usage: "`DURATION` below which each tick is delayed, by a hash that all compute alike, 1ms to 24h, 0 for no delay (default 0)",
+		title: "Jitter", optional: true, name: "jitter", line: func(j job.Job) string { return unlessZero(j.Jitter) }, try: "--jitter 5m, with a schedule that recurs; never up to the next tick",
+	}, func(j *job.Job) *time.Duration { return &j.Jitter }),
 	text(field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",

@@ -121,9 +121,18 @@ func (p Page) Requests(list []admin.Request) {
 
 // Ticks is a table of times in the zone of their schedule and in UTC, and the schedule in words.
 func (p Page) Ticks(ticks []api.Tick, means string) {
-	t := p.table([]string{"TIME", "RELATIVE", "UTC"})
+	delayed := slices.ContainsFunc(ticks, func(tick api.Tick) bool { return !tick.Due.Equal(tick.Tick) })
+	columns := []string{"TIME", "RELATIVE", "UTC"}
+	if delayed {
+		columns = []string{"TICK", "DUE", "RELATIVE", "UTC"}
+	}
+	t := p.table(columns)
 	for _, tick := range ticks {
-		t.Row(plain.Absolute(tick.Local, tick.Local.Location()), plain.Relative(tick.Tick, p.Now), tick.Tick.Format("2006-01-02 15:04:05Z"))
+		row := []string{plain.Absolute(tick.Local, tick.Local.Location()), plain.Relative(tick.Due, p.Now), tick.Due.Format("2006-01-02 15:04:05Z")}
+		if delayed {
+			row = slices.Insert(row, 1, tick.Due.In(tick.Local.Location()).Format("15:04:05.000"))
+		}
+		t.Row(row...)
 	}
 	t.Write(p.Out, "")
 	if len(ticks) > 0 {
