@@ -104,6 +104,9 @@ func (w *bridge) Own(o journal.Ownership) {
 			return handler(ctx, w.newRun(r, spec))
 		},
 	}
+	if resolve := w.cfg.Resolve; resolve != nil {
+		owned.Resolve = func(ctx context.Context, r runner.Run) (Effects, bool, error) { return resolve(ctx, w.newRun(r, spec)) }
+	}
 	if layout := spec.ActiveLayout(); layout.Calls(o.Slot) {
 		before := w.handlers.of(layout.BeforeTick)
 		owned.Before = func(ctx context.Context, r runner.Run) error {

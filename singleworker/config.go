@@ -149,6 +149,10 @@ type Config struct {
 	// the duties of any, and the run ends with its error. To use several, call one with the result of
 	// the other. Default: none.
 	Middleware func(next Handler) Handler
+	// Resolve is asked before a tick is run again whose run was interrupted, if its Job.Interrupted
+	// asks: whether the effects of the tick are there. See Resolver. Default: none, so that nobody
+	// knows.
+	Resolve Resolver
 }
 
 // Mode is the type of Config.Mode.

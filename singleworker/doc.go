@@ -38,7 +38,8 @@
 // tokens grow.
 //
 // A run whose instance dies half-way is repeated or not, according to
-// [Job.Interrupted]; there is no third way.
+// [Job.Interrupted]; there is no third way, unless somebody can tell what the run has done: a
+// [Resolver].
 //
 // # Time
 //

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -20,6 +21,23 @@ type Job = job.Job
 // panics or calls runtime.Goexit. A failed run is recorded, logged, and repeated
 // according to Job.Retries; the job continues with its next tick.
 type Handler func(ctx context.Context, run *Run) error
+
+// Resolver tells whether the effects of a tick are there although its run was interrupted: the
+// instance died, or lost the job, between them and the record of the result. The next attempt asks
+// it before the handler, and gives it the handler's Run: with the group, the slot, the tick and the
+// request of the interrupted run, and with its own ID, attempt and token. If found is true, that
+// attempt is ok, with these effects, and the handler is not called. If it is false, the handler
+// is called: the answer must stay true whatever the interrupted run still does, which may only be
+// slow. So a resolver has to shut that run out first, by the token, as once.Resolver does.
+//
+// After an error, or without an answer within 10 s, nobody knows: Job.Interrupted decides. ctx ends
+// then, or with the right to run. At most 16 are asked at a time, and wait for that as part of the
+// 10 s. One that panics has no answer. One that does not return is left behind, is not asked about
+// that slot again until it does, and has Run end with a *StuckError.
+type Resolver func(ctx context.Context, run *Run) (effects Effects, found bool, err error)
+
+// Effects says by which run the effects of a tick came about, and when.
+type Effects = history.Effects
 
 // Run is one execution of a handler for a claimed tick.
 type Run struct {

@@ -259,7 +259,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 				Incarnation: source.ID("incarnation"), Host: hostName(), PID: os.Getpid(),
 				StartedAt: clock.Wall().UTC().Round(time.Millisecond), Version: Version(), Program: m.cfg.Version,
 				MaxSlots: m.cfg.MaxSlots, MaxRunning: m.cfg.MaxRunning, Weight: m.cfg.Weight, Guard: guardToken(), Mode: modeOf(m.cfg),
-				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address, Zones: zones.Print(),
+				Labels: maps.Clone(m.cfg.Labels), Address: m.cfg.Address, Zones: zones.Print(), Resolves: m.cfg.Resolve != nil,
 			},
 			Latch: m.cfg.Mode == LatchMode, LatchPath: m.cfg.LatchPath, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),

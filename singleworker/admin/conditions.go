@@ -64,6 +64,9 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if !s.Overrun.IsZero() {
 		add(reason.Overrun, s.Overrun, s.overrun(now))
 	}
+	if lacks := s.resolverless(); lacks != "" {
+		add(reason.NoResolver, time.Time{}, lacks)
+	}
 	if s.Resizing != nil {
 		add(reason.Resizing, time.Time{}, "resizing "+s.Resizing.String())
 	}
@@ -75,6 +78,16 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 		add(reason.Conflict, time.Time{}, text)
 	}
 	return all
+}
+
+// resolverless says which owner of the job, or of a slot, lacks the resolver that the policy wants.
+func (s *JobStatus) resolverless() string {
+	for _, slot := range append([]JobStatus{*s}, s.Slots...) {
+		if s.Job.Interrupted.Asks() && slot.State == StateOwned && slot.Owner != nil && !slot.Owner.Resolver {
+			return fmt.Sprintf("its owner %s has no Config.Resolve, which is to be asked about interrupted runs (%s)", slot.Owner.InstanceID, s.Job.Interrupted)
+		}
+	}
+	return ""
 }
 
 // Condition is the one of Conditions with that code.

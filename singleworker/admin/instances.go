@@ -72,6 +72,8 @@ type Instance struct {
 	// Zones is a fingerprint of its time zone database, "" if it does not say. Instances with
 	// different ones have different ticks.
 	Zones string `json:"-"`
+	// Resolver means that it has a Config.Resolve.
+	Resolver bool `json:"resolver,omitempty"`
 	// Silent is for how long it has given no sign of life although it gives four per session timeout,
 	// to within a second; 0 if that is less than half of a session timeout. Only Instances and
 	// Instance tell.
@@ -239,7 +241,7 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 		Weight: max(1, record.Weight),
 		State:  record.State, Withdrawn: record.Withdrawn, Guard: record.Guard,
 		SessionTimeout: time.Duration(record.SessionTimeout), SessionAsked: time.Duration(max(record.SessionTimeout, record.SessionLongest)),
-		Zones: record.Zones,
+		Zones: record.Zones, Resolver: record.Resolves,
 	}
 	if record.ClockBound > 0 {
 		offset := time.Duration(record.ClockOffset)

@@ -82,7 +82,7 @@ func (r records) onRecord(live map[string]Instance) *Owner {
 	}
 	return &Owner{
 		InstanceID: r.owner.SID, Token: r.ownerStat.Mzxid, Since: zkrec.UTC(r.ownerStat.Mtime),
-		WrongClock: live[r.owner.SID].State == InstanceWrongClock,
+		WrongClock: live[r.owner.SID].State == InstanceWrongClock, Resolver: live[r.owner.SID].Resolver,
 	}
 }
 

@@ -185,6 +185,8 @@ type Owner struct {
 	// WrongClock means that the instance lives, and its clock differs too much from ZooKeeper's to
 	// take jobs: it keeps this one until its run has ended.
 	WrongClock bool `json:"wrong_clock,omitempty"`
+	// Resolver means that the instance lives, and has a Config.Resolve.
+	Resolver bool `json:"resolver,omitempty"`
 }
 
 // Outcome is what a change did.

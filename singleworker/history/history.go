@@ -65,6 +65,16 @@ type Asked struct {
 	StoppedReason string `json:"stopped_reason,omitempty"`
 }
 
+// Effects says by which run the effects of a tick came about.
+type Effects struct {
+	// RunID is that run, whose own result was lost, and InstanceID its instance. They are cut after
+	// 100 bytes, and empty if they are not known.
+	RunID      string `json:"run_id,omitempty"`
+	InstanceID string `json:"instance_id,omitempty"`
+	// At is since when the effects have been there: if that is not known, when they were found.
+	At time.Time `json:"at"`
+}
+
 // Run is one execution of a handler. Times are by its instance's clock.
 type Run struct {
 	// Tick is the scheduled time. For a manual run, it is when the run was requested.
@@ -85,6 +95,9 @@ type Run struct {
 	// or lost the job before it called the handler. Unless the tick is given up, the next run is the
 	// same attempt.
 	NotBegun bool `json:"not_begun,omitempty"`
+	// Effects is set if the run is ok although its handler was not called: Config.Resolve, asked by
+	// its instance, has found the effects of an attempt before. Otherwise it is zero.
+	Effects Effects `json:"effects,omitzero"`
 	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
 	// InstanceID took the job over. Empty if that did not happen.
 	TakenFrom string `json:"taken_from,omitempty"`

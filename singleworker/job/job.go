@@ -80,7 +80,8 @@ type Job struct {
 	Interrupted InterruptedPolicy `json:"interrupted,omitempty" yaml:"interrupted,omitempty"`
 	// MaxAttempts is how often the same tick is started when its runs are
 	// interrupted, so that a poison job cannot crash-loop the whole group. 1
-	// starts it once, whatever Interrupted says. At most 100, default 3.
+	// starts it once, whatever Interrupted says. If that asks, one attempt more does, and does not
+	// call the handler. At most 100, default 3.
 	MaxAttempts int `json:"max_attempts,omitempty" yaml:"max_attempts,omitempty"`
 	// Overlap is the policy for a tick that comes during a run. Default: OverlapSkip.
 	Overlap OverlapPolicy `json:"overlap,omitempty" yaml:"overlap,omitempty"`
@@ -149,7 +150,15 @@ type InterruptedPolicy string
 const (
 	InterruptedRerun InterruptedPolicy = "rerun" // run the tick again, as its next attempt
 	InterruptedSkip  InterruptedPolicy = "skip"  // do not; the history says interrupted, or lost
+	// InterruptedAsk has the next attempt ask Config.Resolve whether the effects of the tick are
+	// there: then it is ok, and otherwise it is run again. If nobody knows, it is run again.
+	InterruptedAsk InterruptedPolicy = "ask"
+	// InterruptedAskOrSkip is InterruptedAsk, but if nobody knows, the tick is not run again.
+	InterruptedAskOrSkip InterruptedPolicy = "ask_or_skip"
 )
+
+// Asks reports whether a resolver is asked before a tick is run again.
+func (p InterruptedPolicy) Asks() bool { return p == InterruptedAsk || p == InterruptedAskOrSkip }
 
 // OverlapPolicy is the type of Job.Overlap.
 type OverlapPolicy string

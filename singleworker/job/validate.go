@@ -223,7 +223,7 @@ func (j Job) checkPolicies() error {
 	}{
 		{"Misfire", j.Misfire, j.Misfire.Check()},
 		{"MisfireGrace", j.MisfireGrace, notNegative(j.MisfireGrace)},
-		{"Interrupted", j.Interrupted, oneOf(j.Interrupted, InterruptedRerun, InterruptedSkip)},
+		{"Interrupted", j.Interrupted, oneOf(j.Interrupted, InterruptedRerun, InterruptedSkip, InterruptedAsk, InterruptedAskOrSkip)},
 		{"MaxAttempts", j.MaxAttempts, upTo(j.MaxAttempts, MaxMaxAttempts)},
 		{"Overlap", j.Overlap, oneOf(j.Overlap, OverlapSkip, OverlapQueue)},
 		{"Timeout", j.Timeout, notNegative(j.Timeout)},

@@ -35,6 +35,17 @@
 // first one at the fence, and so finds out whether it was committed. If the database does not
 // answer for five seconds, Do returns the error, and the next attempt finds out.
 //
+// # A run whose result is lost
+//
+// The instance can die after the COMMIT. Then the next attempt finds the marker, and ends well. In
+// a job whose Interrupted is "ask", with a [Resolver], the handler is not even called: what else it
+// does, outside of the transaction, does not happen twice.
+//
+//	cfg.Resolve = once.Resolver(db)
+//
+// The resolver raises the fence before it looks. So it waits for a transaction on its way, and one
+// that comes later is refused: "not there" stays true.
+//
 // # Duties of the function
 //
 //   - It writes in the transaction that it is given, to this database. Anything else, such as a

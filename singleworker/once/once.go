@@ -133,16 +133,12 @@ func (db *DB) run(ctx context.Context, run *singleworker.Run, step string, f fun
 	switch {
 	case err != nil:
 		return fmt.Errorf("once: %v: read its marker: %w", k, err)
-	case s.token > run.Token:
-		return fmt.Errorf("%w: %v: a later owner has written, with token %d, this run has %d; do not retry. "+
-			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then call DB.Reset, "+
-			"or execute UPDATE once_fences SET token=0 WHERE group_name='%s'", ErrFenced, k, s.token, run.Token, k.group)
-	case s.done != nil:
+	case s.done != nil && s.token <= run.Token:
 		_ = tx.Commit() // of the raised fence, without which the marker counts, too
 		return s.done
-	case k.tick < s.pruned:
-		return fmt.Errorf("%w: %v: whether it was done is not known, markers from before %s are gone; look at its effects, and do what is missing by a manual run",
-			ErrPruned, k, time.UnixMilli(s.pruned).UTC().Format(time.RFC3339))
+	}
+	if err := s.refuses(k, run.Token); err != nil {
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, db.d.insertTick(), append(k.args(), run.ID, run.InstanceID, run.Token, time.Now().UnixMilli())...); err != nil {
 		return fmt.Errorf("once: %v: write its marker: %w", k, err)
@@ -160,6 +156,20 @@ func (db *DB) run(ctx context.Context, run *singleworker.Run, step string, f fun
 type state struct {
 	token, pruned int64
 	done          *DoneError // nil: there is no marker
+}
+
+// refuses is why a run with that token must not do what has no marker: ErrFenced, ErrPruned or nil.
+func (s state) refuses(k key, token int64) error {
+	switch {
+	case s.token > token:
+		return fmt.Errorf("%w: %v: a later owner has written, with token %d, this run has %d; do not retry. "+
+			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then call DB.Reset, "+
+			"or execute UPDATE once_fences SET token=0 WHERE group_name='%s'", ErrFenced, k, s.token, token, k.group)
+	case k.tick < s.pruned:
+		return fmt.Errorf("%w: %v: whether it was done is not known, markers from before %s are gone; look at its effects, and do what is missing by a manual run",
+			ErrPruned, k, time.UnixMilli(s.pruned).UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // enter raises the fence, which locks it, and then reads.
@@ -183,16 +193,7 @@ const settleTime = 5 * time.Second
 func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	var opts sql.TxOptions
-	if db.d == Postgres { // which refuses a transaction for having waited, at a stricter isolation
-		opts.Isolation = sql.LevelReadCommitted
-	}
-	tx, err := db.sql.BeginTx(ctx, &opts)
-	var s state
-	if err == nil {
-		defer tx.Rollback() //nolint:errcheck // it has only locked and read
-		s, err = db.enter(ctx, tx, k, run.Token)
-	}
+	s, err := db.find(ctx, k, run.Token)
 	switch {
 	case err != nil:
 		return fmt.Errorf("once: %v: whether its transaction was committed is not known, which the next attempt finds out: %w", k, errors.Join(lost, err))
@@ -202,4 +203,51 @@ func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost err
 		return nil
 	}
 	return s.done
+}
+
+// find looks for a marker in a transaction of its own, behind the fence, which it raises. So it
+// waits for a transaction of the slot that is on its way, and one of a smaller token that comes
+// later is refused.
+func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error) {
+	var opts sql.TxOptions
+	if db.d == Postgres { // which refuses a transaction for having waited, at a stricter isolation
+		opts.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := db.sql.BeginTx(ctx, &opts)
+	if err != nil {
+		return s, err
+	}
+	defer tx.Rollback() //nolint:errcheck // as above
+	if s, err = db.enter(ctx, tx, k, token); err != nil {
+		return s, err
+	}
+	if err = tx.Commit(); s.done != nil {
+		err = nil // the marker stays, whatever becomes of the fence
+	}
+	return s, err
+}
+
+// Resolver returns a singleworker.Config.Resolve for handlers that use Do, as those of Wrap do. It
+// finds the marker of the run's tick, and the run that wrote it. If there is none, the interrupted
+// run will write none any more, because the resolver has raised the fence. The markers of steps do
+// not count: a handler of several steps says by Do, after the last one, that all is done. Errors
+// are ErrFenced and ErrPruned, as of Do, and what the database returns.
+func Resolver(db *DB) singleworker.Resolver {
+	return func(ctx context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
+		k, err := keyOf(run, "")
+		if err == nil {
+			err = db.check(ctx)
+		}
+		if err != nil {
+			return effects, false, err
+		}
+		s, err := db.find(ctx, k, run.Token)
+		switch {
+		case err != nil:
+			return effects, false, fmt.Errorf("once: %v: look for its marker: %w", k, err)
+		case s.done != nil:
+			return singleworker.Effects{RunID: s.done.RunID, InstanceID: s.done.InstanceID, At: s.done.At}, true, nil
+		}
+		return effects, false, s.refuses(k, run.Token)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/invalid"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -105,6 +106,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 		jobs: judged([]admin.JobStatus{
 			{Name: "1", State: admin.StateOwned, Paused: &admin.Pause{Since: now.Add(-25 * time.Hour)}, Failing: &admin.Failing{Runs: 1}},
 			{Name: "2", State: admin.StateOwned, Overrun: now.Add(-time.Minute)},
+			{Name: "a", State: admin.StateOwned, Owner: &admin.Owner{InstanceID: "app-5"}, Job: job.Job{Interrupted: job.InterruptedAsk}},
 			{Name: "3", State: admin.StateOwned, Failing: &admin.Failing{Runs: 1}, Overrun: now.Add(-time.Minute)},
 			{Name: "4", State: admin.StateOwned, Hung: &admin.Hung{Since: now.Add(-time.Hour)}, Failing: &admin.Failing{Runs: 1}},
 			{Name: "5", State: admin.StateOwned, Watermark: now.Add(time.Hour)},
@@ -131,7 +133,7 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	}
 	want := []string{
 		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
-		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2", "0 in conflict: swctl instances",
+		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2", "a no resolver: swctl set a --interrupted rerun", "0 in conflict: swctl instances",
 		"app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
 		"1 long paused: swctl resume 1", "app-5 silent: swctl instances show app-5", "app-3 long disabled: swctl instances enable --host 'db 8'",
 	}

@@ -317,7 +317,7 @@ func TestOnce(t *testing.T) {
 			}
 			for name, test := range map[string]func(*testing.T, target){
 				"keys": testKeys, "steps": testSteps, "wrap": testWrap, "lost": testLostCommits, "prune": testPrune, "reset": testReset,
-				"deaths": testDeaths,
+				"deaths": testDeaths, "ask": testAsk,
 			} {
 				t.Run(name, func(t *testing.T) { test(t, g) })
 			}

@@ -47,6 +47,7 @@ const (
 	Hung       Code = "hung"
 	Failing    Code = "failing"
 	Overrun    Code = "overrun"
+	NoResolver Code = "no_resolver" // its policy for interrupted runs asks, and its owner cannot
 	Resizing   Code = "resizing"
 	Conflict   Code = "conflict" // instances declare it differently, and their versions do not say which holds
 )
@@ -144,7 +145,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, Resizing, Conflict: // whoever owns the job
+	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, Resizing, Conflict: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

@@ -47,6 +47,9 @@ func statuses() map[reason.Code]admin.JobStatus {
 	of(reason.LongPaused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon.Add(-25 * time.Hour)} })
 	of(reason.Paused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon} })
 	of(reason.Late, admin.StateOwned, func(job *admin.JobStatus) { job.Overdue = noon.Add(-time.Hour) })
+	of(reason.NoResolver, admin.StateOwned, func(job *admin.JobStatus) {
+		job.Job.Interrupted, job.Owner = "ask", &admin.Owner{InstanceID: "app-1"}
+	})
 	of(reason.OwnerClock, admin.StateOwned, func(job *admin.JobStatus) { job.Owner = &admin.Owner{InstanceID: "app-1", WrongClock: true} })
 	of(reason.Ahead, admin.StateOwned, func(job *admin.JobStatus) { job.Watermark = noon.Add(time.Hour) })
 	of(reason.Hung, admin.StateOwned, func(job *admin.JobStatus) { job.Hung = &admin.Hung{Since: noon.Add(-time.Hour)} })

@@ -26,6 +26,9 @@ func Note(e history.Entry, zone *time.Location, now time.Time) string {
 	if e.TakenFrom != "" {
 		parts = append(parts, e.TakenFrom+" had not claimed it")
 	}
+	if e.Effects != (history.Effects{}) {
+		parts = append(parts, "not called: its effects were there"+byRun(e.Effects))
+	}
 	if e.AskedBy != "" {
 		parts = append(parts, "asked for"+By(e.AskedBy, e.AskedReason))
 	}
@@ -42,6 +45,18 @@ func Note(e history.Entry, zone *time.Location, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%s %s", e.NextAttempt, plain.Relative(e.NextAttemptAt, now)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// byRun is ", by run 5f1c on app-2", or the part of it that is known.
+func byRun(e history.Effects) string {
+	text := ""
+	if e.RunID != "" {
+		text += ", by run " + e.RunID
+	}
+	if e.InstanceID != "" {
+		text += " on " + e.InstanceID
+	}
+	return text
 }
 
 // By is " by alice@host: disk was full", or the part of it that is known.

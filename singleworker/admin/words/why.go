@@ -122,6 +122,9 @@ func (w *writer) recorded(name string) {
 		w.sayf("%s was started on %s at %s (attempt %d); the result is unknown: %s has not recorded it and %s.",
 			name, last.InstanceID, w.at(last.Started), last.Attempt, last.InstanceID, w.gone(last.Run))
 		w.sayf("The next owner applies the job's policy for interrupted runs, %s.", w.Job.Job.Interrupted)
+	case last.Effects != (history.Effects{}):
+		w.sayf("%s is ok: its effects have been in the database since %s%s, whose result was lost; %s found that at %s (attempt %d), and did not call the handler.",
+			name, w.at(last.Effects.At), byRun(last.Effects), last.InstanceID, w.at(last.Ended), last.Attempt)
 	default:
 		ran := "ran on"
 		if last.NotBegun {

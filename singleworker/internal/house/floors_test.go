@@ -28,7 +28,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"commit.go"},
 	{"alarm.go"},
 	{"line.go"},
-	{"before.go", "hung.go", "runs.go", "stack.go"},
+	{"ask.go", "before.go", "hung.go", "runs.go", "stack.go"},
 	{"decide.go", "runner.go"},
 }, "web": {
 	{"answer.go", "client.go", "query.go", "state.go", "text.go"},

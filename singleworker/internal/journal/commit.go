@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/owner"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -65,6 +66,10 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		var ok bool
 		if ch.history, ok = n.history.Amend(*w.amend); !ok {
 			return nil
+		}
+		if by, found := n.history.Found(w.amend.RunID); found && w.amend.State != history.StateOK {
+			j.loop.Log.Warn("late result of a run whose effects were found: they disagree", "job", n.slot, "run_id", w.amend.RunID,
+				"state", w.amend.State, "found_by", by.SID, "err", w.amend.Error)
 		}
 		record := *n.record // which those who follow the slot watch
 		ch.log(j, n, &record)

@@ -258,6 +258,15 @@ func (l *Ledger) judgeAmended(slot string, old, e zkrec.Entry) {
 	if old.State != history.StateInterrupted && old.State != history.StateLost || old.Tick != e.Tick || old.Attempt != e.Attempt {
 		l.violatef(Account, slot, "run %s was %s and is %s", e.RunID, old.State, e.State)
 	}
+	l.judgeEffects(slot, e, job.Job{Interrupted: job.InterruptedAsk}) // it may have had another policy by then
+}
+
+// judgeEffects verifies that a run that says whose effects were found is ok, and had to ask.
+func (l *Ledger) judgeEffects(slot string, e zkrec.Entry, policy job.Job) {
+	if asks, _, _ := e.Asks(policy); e.Effects != (zkrec.Effects{}) && (e.State != history.StateOK || !asks) {
+		l.violatef(Account, slot, "run %s, attempt %d, is %s by the effects of run %s, and had nothing to ask", e.RunID, e.Attempt, e.State,
+			e.Effects.Value().RunID)
+	}
 }
 
 // judgeResult verifies that a run gets its result, the run that was open alone and once.
@@ -270,6 +279,9 @@ func (l *Ledger) judgeResult(j *Job, t *touch, ended []zkrec.Entry) bool {
 		}
 		if e.NotBegun && e.State != history.StateInterrupted {
 			l.violatef(Account, j.Name, "run %s is %s and was not begun", e.RunID, e.State)
+		}
+		if policy, known := l.policies[j.Name]; known {
+			l.judgeEffects(j.Name, e, policy)
 		}
 		if e.Tick != last.Tick || e.Attempt != last.Attempt || e.SID != last.SID || e.Token != last.Token || e.Manual != last.Manual {
 			l.violatef(Account, j.Name, "tick %s is not accounted for: run %s is in the history as %s, attempt %d of %s", clockMs(last.Tick),

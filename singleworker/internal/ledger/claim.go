@@ -195,7 +195,14 @@ func (l *Ledger) judgeOwed(j *Job, last, rec zkrec.Tick) {
 // request was withdrawn, is not judged.
 func reruns(policy job.Job, run zkrec.Run) bool {
 	policy = policy.WithDefaults()
-	rerun := run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
+	attempts := policy.MaxAttempts
+	if policy.Interrupted.Asks() {
+		attempts++ // the last one asks, and does nothing else
+	}
+	if asks, _, ifUnknown := run.Asks(policy); run.NotBegun && asks && !ifUnknown {
+		return false // what it was told, or that it was told nothing, may have ended it
+	}
+	rerun := run.NotBegun || policy.Interrupted != job.InterruptedSkip && run.Attempt-run.Failures < attempts
 	return rerun && policy.MisfireGrace == 0 && run.Manual == ""
 }
 

@@ -18,7 +18,7 @@ var errNotPassed = errors.New("the end of BeforeTick was not recorded")
 // prepare calls BeforeTick if that is up to this run, and records that it has returned nil, in
 // claimed as well: the other shards begin then. An attempt after that does not call it again.
 func (e *execution) prepare() error {
-	if e.job.Before == nil || e.act.run.Request != nil || e.claimed.Passed != 0 {
+	if !e.beforePending() {
 		return nil
 	}
 	if err := e.job.Before(e.ctx, e.act.run); err != nil {
@@ -40,6 +40,11 @@ func (e *execution) prepare() error {
 	case <-e.ctx.Done(): // it may still be written
 		return context.Cause(e.ctx)
 	}
+}
+
+// beforePending reports whether BeforeTick is to be called, before any handler of the tick.
+func (e *execution) beforePending() bool {
+	return e.job.Before != nil && e.act.run.Request == nil && e.claimed.Passed == 0
 }
 
 // pass records that BeforeTick has returned nil for the tick of the run that from has open.

@@ -52,12 +52,14 @@ type Job struct {
 	Name       string
 	Handle     func(ctx context.Context, r Run) error
 	Before     func(ctx context.Context, r Run) error // BeforeTick, in the first shard of a job that has it; else nil
-	Lease      *leases.Lease
-	Since      time.Time     // when this instance acquired it
-	From       string        // the owner that it was taken from because that had not claimed a run in time
-	Record     *ticks.Record // as it was then; shared with others: not changed
-	Requests   []ticks.Request
-	Gate       *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
+	// Resolve tells whether the effects of an attempt before are there. Nil: nobody does.
+	Resolve  func(ctx context.Context, r Run) (effects history.Effects, found bool, err error)
+	Lease    *leases.Lease
+	Since    time.Time     // when this instance acquired it
+	From     string        // the owner that it was taken from because that had not claimed a run in time
+	Record   *ticks.Record // as it was then; shared with others: not changed
+	Requests []ticks.Request
+	Gate     *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
 }
 
 // Config configures a Runner. Keeper, Observer and Logger are required.

@@ -45,7 +45,7 @@ func New(cfg Config) *Runner {
 	c := &common{cfg: cfg, box: task.NewMailbox()}
 	r := &Runner{common: c, line: line{limit: cfg.MaxRunning}, jobs: make(owned), out: &outbox{common: c}}
 	r.alarms = &alarms{common: c, set: make(map[*cronexpr.Schedule]*alarm), coming: make(map[int64][]*alarm), come: r.come}
-	r.runs = &runs{common: c, out: r.out, jobs: r.jobs, byJob: make(map[string]*activity), ended: r.ended}
+	r.runs = &runs{common: c, out: r.out, jobs: r.jobs, byJob: make(map[string]*activity), asks: newAsks(), ended: r.ended}
 	return r
 }
 
@@ -126,7 +126,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.runs.ctx, r.runs.cancel = context.WithCancelCause(ctx)
 	r.runs.tasks = task.NewPool(context.WithoutCancel(ctx))
 	scheduler.Start()
-	stuck := r.loop(ctx)
+	stuck := slices.Concat(r.loop(ctx), r.runs.asks.slots())
 	r.runs.cancel(ErrStopping)
 	if err := scheduler.Shutdown(); err != nil {
 		r.cfg.Logger.Warn("gocron did not shut down", "err", err)

@@ -39,6 +39,7 @@ type runs struct {
 	ctx    context.Context         //nolint:containedctx // the lifetime of all runs
 	cancel context.CancelCauseFunc // of ctx
 	tasks  *task.Group
+	asks   *asks
 	// ended is called on the loop when the result of a run was recorded, or could not be.
 	ended func(act *activity, result Result, current *ticks.Record, entries []ticks.Entry)
 }
@@ -132,7 +133,8 @@ type execution struct {
 	labels  context.Context //nolint:containedctx // of the goroutine
 	ctx     context.Context //nolint:containedctx // of the handler; nil if that is not called
 	done    func()
-	refused bool // by BeforeTick
+	refused bool            // by BeforeTick
+	effects history.Effects // of an attempt before, if they were found: the handler is not called
 }
 
 // begin calls the handler, after BeforeTick where there is one.
@@ -145,6 +147,10 @@ func (e *execution) begin(context.Context) error {
 	}
 	if err != nil {
 		return err // the lease ended, or the run was stopped, while the claim was being written
+	}
+	if found, err := e.ask(ctx); err != nil || found {
+		done()
+		return err
 	}
 	e.ctx, e.done = ctx, done
 	if timeout := e.job.Policy.Timeout; timeout > 0 {
@@ -187,6 +193,13 @@ func (e *execution) result(err error) Result {
 	if by := (*stopError)(nil); errors.As(context.Cause(e.act.ctx), &by) {
 		result.stop = by.Request
 	}
+	if e.ctx == nil && err == nil { // the effects were found
+		result.State, result.Effects = history.StateOK, e.effects
+		if e.effects.At.IsZero() {
+			result.Effects.At = result.Ended
+		}
+		return result
+	}
 	if e.ctx == nil { // neither the handler was called, nor BeforeTick
 		result.Err, result.NotBegun = fmt.Errorf("claimed, not begun: %w", err), true
 		return result
@@ -218,8 +231,8 @@ func (e *execution) result(err error) Result {
 // outcome converts a result into the outcome that is recorded.
 func outcome(result Result) ticks.Outcome {
 	o := ticks.Outcome{
-		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped), NotBegun: result.NotBegun, Moved: result.moved,
-		Stop: result.stop,
+		State: result.State, Ended: result.Ended, Final: errors.Is(result.Err, ErrStopped) || errors.Is(result.Err, errNotRepeated),
+		NotBegun: result.NotBegun, Moved: result.moved, Stop: result.stop, Effects: result.Effects,
 	}
 	if result.Err != nil {
 		o.Error = result.Err.Error()
@@ -236,7 +249,7 @@ func (e *execution) record(
 	from ticks.Record, result Result, commit func(c *ticks.Commit, done func(current *ticks.Record, err error)),
 ) {
 	plan := ticks.End(*e.job.Job, from, outcome(result))
-	result.Error, result.Asked = plan.Record.Error, plan.Record.Asked.Value()
+	result.Error, result.Asked, result.Effects = plan.Record.Error, plan.Record.Asked.Value(), plan.Record.Effects.Value()
 	commit(&ticks.Commit{Slot: e.job.Name, From: from, Plan: plan}, func(current *ticks.Record, err error) {
 		done := func(err error) {
 			result.Unrecorded = err

@@ -182,6 +182,9 @@ func (l *ledger) checkEntry(acc *account, id string, e zkrec.Entry) {
 	switch {
 	case !l.seen[id]:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and was never claimed", id, e.State)
+	case run == nil && e.Effects != (zkrec.Effects{}) && e.State == history.StateOK:
+	case e.Effects != (zkrec.Effects{}):
+		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s, found effects, and its handler was called: %v", id, e.State, run != nil)
 	case run == nil && e.State != history.StateInterrupted && e.State != history.StateLost:
 		l.violatef(8, acc.slot, time.UnixMilli(e.Tick), "run %s is %s and no handler was called", id, e.State)
 	case run != nil && e.NotBegun:

@@ -8,7 +8,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // checker keeps everything that was written and compares it with the ticks of the schedules and
@@ -51,10 +50,11 @@ type fate struct {
 	row                 bool // it is in a row of ticks that were not run
 	runID               string
 	attempts            int
-	state               history.State // of the last attempt
-	interrupted, failed int           // attempts
-	notBegun            bool          // the last one: its handler was not called
-	final               bool          // its result was
+	state               history.State   // of the last attempt
+	interrupted, failed int             // attempts
+	notBegun            bool            // the last one: its handler was not called
+	final               bool            // its result was
+	effects             history.Effects // that were found by the last one
 }
 
 // passedOver is the fate of ticks that are in a row.
@@ -216,7 +216,7 @@ func (c *checker) claim(r ticks.Record) {
 		c.w.failf("(2) %s is claimed, accounted for is up to %s", clock(r.Tick), clock(r.Watermark))
 	}
 	policy := c.w.spec.Job.WithDefaults()
-	if before == history.StateInterrupted && !notBegun && f.interrupted >= policy.MaxAttempts {
+	if before == history.StateInterrupted && !notBegun && f.interrupted >= mostAttempts(policy) {
 		c.w.failf("(6) %s was interrupted %d times, max_attempts is %d", subject(r.Run), f.interrupted, policy.MaxAttempts)
 	}
 }
@@ -270,6 +270,9 @@ func (c *checker) result(e ticks.Entry) {
 	case told == "" && e.State != history.StateInterrupted && e.State != history.StateLost:
 		c.w.failf("(7) the handler of %s returned no result, the history says %s", e.RunID, e.State)
 	}
+	if found := f.effects != (history.Effects{}); found != (e.Effects.Value() == f.effects && found) || !found && e.Effects != (zkrec.Effects{}) {
+		c.w.failf("(7) the effects found of %s are %+v, the history says %+v", e.RunID, f.effects, e.Effects.Value())
+	}
 	if e.Attempt != attempts || e.Started == 0 || e.Ended == 0 || e.SID == "" {
 		c.w.failf("(5) attempt %d: %+v", attempts, e)
 	}
@@ -285,7 +288,7 @@ func (c *checker) started(h *handler) {
 
 // ended checks a handler's result and the plan that End made of it.
 func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
-	c.handlers[h.run.RunID], c.open.notBegun = h.outcome.State, h.outcome.NotBegun
+	c.handlers[h.run.RunID], c.open.notBegun, c.open.effects = h.outcome.State, h.outcome.NotBegun, h.outcome.Effects
 	if c.endless[h.run.RunID] {
 		c.open.final, c.moved = true, h.outcome.Moved
 		c.judgeFollowing(of, p)
@@ -300,7 +303,7 @@ func (c *checker) ended(of ticks.Job, h *handler, p ticks.Plan) {
 	case h.outcome.NotBegun:
 		want = history.NextRerun
 	case h.outcome.State == history.StateInterrupted:
-		if policy.Interrupted == job.InterruptedRerun && f.interrupted+1 < policy.MaxAttempts {
+		if f.interrupted+1 < mostAttempts(policy) {
 			want = history.NextRerun
 		}
 	case again(h.outcome.State) && h.run.Manual == "" && f.failed < policy.Retries:

@@ -72,7 +72,7 @@ func (w *world) newPolicy() ticks.Policy {
 		Schedule: w.spec.Job.Schedule, TimeZone: w.spec.Job.TimeZone,
 
 		Misfire:     pick(w, "", job.MisfireOnce, job.MisfireSkip, job.MisfireAll, job.MisfireAll),
-		Interrupted: pick(w, "", job.InterruptedRerun, job.InterruptedSkip),
+		Interrupted: pick(w, "", job.InterruptedRerun, job.InterruptedSkip, job.InterruptedAsk, job.InterruptedAskOrSkip),
 		MaxAttempts: pick(w, 0, 0, 1, 5),
 		Overlap:     pick(w, "", job.OverlapSkip, job.OverlapQueue),
 		Retries:     pick(w, 0, 1, 4),

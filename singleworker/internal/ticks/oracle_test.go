@@ -203,9 +203,25 @@ func (c *checker) mayRerun(r zkrec.Run, f *fate, interrupted int, now int64) boo
 		asked = asked || request.ID == r.Manual
 	}
 	age := now - r.Tick
-	wanted := f.notBegun || policy.Interrupted == job.InterruptedRerun && interrupted < policy.MaxAttempts
+	resolved := asks(policy) && interrupted > 0
+	wanted := f.notBegun || interrupted < mostAttempts(policy)
 	return asked && !f.final && wanted &&
-		(policy.MisfireGrace == 0 || age <= policy.MisfireGrace.Milliseconds())
+		(policy.MisfireGrace == 0 || age <= policy.MisfireGrace.Milliseconds() || resolved)
+}
+
+func asks(policy ticks.Policy) bool {
+	return policy.Interrupted == "ask" || policy.Interrupted == "ask_or_skip"
+}
+
+// mostAttempts is how many attempts may be interrupted before nothing follows.
+func mostAttempts(policy ticks.Policy) int {
+	switch {
+	case policy.Interrupted == job.InterruptedSkip:
+		return 0
+	case asks(policy):
+		return policy.MaxAttempts + 1
+	}
+	return policy.MaxAttempts
 }
 
 // judgeLost is about a run whose owner is gone.

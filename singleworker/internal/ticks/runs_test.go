@@ -29,7 +29,7 @@ func manual(r zkrec.Run, id string) zkrec.Run {
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	open := run(t, history.StateRunning, "10:00", other, "10:00", "")
-	skip := ticks.Policy{Interrupted: job.InterruptedSkip}
+	skip, ask := ticks.Policy{Interrupted: job.InterruptedSkip}, ticks.Policy{Interrupted: job.InterruptedAsk}
 	paused := zkrec.Pause{Since: ms(t, "10:00:30")}
 	for _, tt := range []struct {
 		name     string
@@ -49,6 +49,12 @@ func TestAbandoned(t *testing.T) {
 		{"rerun: as old as the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
 		{"rerun: older than the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
 		{"skip", skip, zkrec.Pause{}, open, "", "10:00:40", "lost 10:00#1"},
+		{"ask", ask, zkrec.Pause{}, open, "", "10:00:40", "interrupted 10:00#1; run 10:00#2"},
+		{"ask: once more than max_attempts", ask, zkrec.Pause{}, attempt(open, 3, 0), "", "10:01", "interrupted 10:00#3; run 10:00#4"},
+		{"ask: no more than that", ask, zkrec.Pause{}, attempt(open, 4, 0), "", "10:01", "lost 10:00#4"},
+		{"ask: older than the grace", ticks.Policy{Interrupted: job.InterruptedAskOrSkip, MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:02", "interrupted 10:00#1; run 10:00#2"},
+		{"ask: it waits for the end of a pause", ask, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
+		{"ask: canceled", ask, zkrec.Pause{}, manual(open, "ask"), "", "10:00:40", "lost ask#1"},
 
 		{"paused: the rerun waits", ticks.Policy{}, paused, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
 		{"paused, skip", skip, paused, open, "", "10:00:40", "lost 10:00#1"},

@@ -201,14 +201,21 @@ func (v View) abandoned() Plan {
 
 // rerun reports whether the tick of an interrupted run is run again.
 func (v View) rerun(run zkrec.Run) bool {
-	return reruns(*v.Policy, run) && !v.tooOld(run) && v.pendingRequest(run) == run.Manual
+	next := retryOf(run)
+	next.Started = v.Now.UnixMilli()
+	asks, _, _ := next.Asks(*v.Policy)
+	return reruns(*v.Policy, run) && (asks || !v.tooOld(run)) && v.pendingRequest(run) == run.Manual
 }
 
 // reruns reports whether a policy, with its defaults, wants the tick of an interrupted run to be
 // run again. No policy gives up a run that was not begun: there is nothing that must not happen
-// twice.
+// twice. One that asks wants an attempt that does so after the last that may call the handler.
 func reruns(policy Policy, run zkrec.Run) bool {
-	return run.NotBegun || policy.Interrupted == job.InterruptedRerun && run.Attempt-run.Failures < policy.MaxAttempts
+	attempts := policy.MaxAttempts
+	if policy.Interrupted.Asks() {
+		attempts++
+	}
+	return run.NotBegun || policy.Interrupted != job.InterruptedSkip && run.Attempt-run.Failures < attempts
 }
 
 // pendingRequest returns the request that a run was for, or "" if the run was
@@ -291,6 +298,9 @@ type Outcome struct {
 	// as the same attempt, regardless of policy.
 	NotBegun bool
 	Moved    bool // of a job that always runs: it was ended because the job moves to another instance
+	// Effects of an attempt before, if they were found: the run is OK, and its handler was not
+	// called.
+	Effects history.Effects
 }
 
 // End returns the change that records the outcome of the run that r has open.
@@ -299,6 +309,9 @@ func End(of Job, r Record, o Outcome) Plan {
 	of = of.By(r)
 	r.State, r.Error, r.Ended = o.State, zkrec.CutError(o.Error), o.Ended.UnixMilli()
 	r.NotBegun, r.RestartAt = o.NotBegun, 0
+	if o.Effects != (history.Effects{}) {
+		r.Effects = zkrec.EffectsOf(o.Effects, o.Ended)
+	}
 	r.Stopped(o.Stop.Request)
 	switch {
 	case r.Always:

@@ -345,6 +345,27 @@ func (w *world) apply(p ticks.Plan, clock int64) {
 	}
 }
 
+// asks has a run ask for the effects of the attempts before it, if it is to: that may end it.
+func (w *world) asks(h *handler) {
+	policy, f := w.spec.Job.WithDefaults(), w.check.open
+	if !asks(policy) || f == nil || f.interrupted == 0 || h.run.Always || h.run.RunID != f.runID {
+		return
+	}
+	tooOld := policy.MisfireGrace > 0 && h.run.Started-h.run.Tick > policy.MisfireGrace.Milliseconds()
+	last := f.interrupted >= policy.MaxAttempts
+	asks, ifAbsent, ifUnknown := h.run.Asks(policy)
+	if wants := !tooOld && !last; !asks || ifAbsent != wants || ifUnknown != (wants && policy.Interrupted == "ask") {
+		w.failf("(6) %s asks: %v; its handler is called if its effects are not there: %v, and if nobody knows: %v; too old: %v, last: %v", h.run.RunID,
+			asks, ifAbsent, ifUnknown, tooOld, last)
+	}
+	switch {
+	case w.percent(30):
+		h.dies, h.outcome = false, ticks.Outcome{State: history.StateOK, Effects: history.Effects{RunID: "earlier", At: time.UnixMilli(w.now).UTC()}}
+	case tooOld || last, policy.Interrupted == "ask_or_skip" && w.percent(20):
+		h.dies, h.outcome = false, ticks.Outcome{State: history.StateInterrupted, Error: "not run again", NotBegun: true, Final: true}
+	}
+}
+
 // begin starts a run.
 func (w *world) begin(run zkrec.Run) {
 	if !w.quiet && w.percent(0.2) {
@@ -370,6 +391,7 @@ func (w *world) begin(run zkrec.Run) {
 	case w.percent(1):
 		h.writesAt += w.upTo(3 * w.period())
 	}
+	w.asks(h)
 	if w.owner.active != nil {
 		w.failf("(4) %s begins while %s is in progress", run.RunID, w.owner.active.run.RunID)
 	}

@@ -1,6 +1,7 @@
 package zkrec
 
 import (
+	"time"
 	"unique"
 
 	"github.com/swjobs/singleworker/singleworker/history"
@@ -23,52 +24,67 @@ func (r *Run) Stopped(by Request) {
 	})
 }
 
-// Asked keeps a history.Asked in the space of one pointer: each idle slot has a record in memory,
-// and few runs were asked for. Two that say the same are equal.
-type Asked struct{ of unique.Handle[asked] }
+// Asked is who asked for a run, and for its end. Effects are what a resolver has found.
+type (
+	Asked   = Rare[history.Asked]
+	Effects = Rare[history.Effects]
+)
 
-type asked struct {
-	history.Asked
+// EffectsOf keeps of as it is read back, found at that time.
+func EffectsOf(of history.Effects, found time.Time) Effects {
+	at := UTC(of.At.Round(time.Millisecond))
+	if at.IsZero() {
+		at = UTC(found.Round(time.Millisecond))
+	}
+	return RareOf(history.Effects{RunID: cut(of.RunID, maxWhoBytes), InstanceID: cut(of.InstanceID, maxWhoBytes), At: at})
+}
+
+// Rare keeps a T in the space of one pointer: each idle slot has a record in memory, and few runs
+// have one. Two that say the same are equal.
+type Rare[T comparable] struct{ of unique.Handle[rare[T]] }
+
+type rare[T comparable] struct {
+	value   T
 	unknown Unknown
 }
 
-// AskedOf keeps of. The zero history.Asked is the zero Asked.
-func AskedOf(of history.Asked) Asked { return asked{Asked: of}.keep() }
+// RareOf keeps of. The zero T is the zero Rare.
+func RareOf[T comparable](of T) Rare[T] { return rare[T]{value: of}.keep() }
 
-func (v asked) keep() (a Asked) {
-	if v != (asked{}) {
-		a.of = unique.Make(v)
+func (v rare[T]) keep() (r Rare[T]) {
+	if v != (rare[T]{}) {
+		r.of = unique.Make(v)
 	}
-	return a
+	return r
 }
 
-// Value returns the texts.
-func (a Asked) Value() history.Asked { return a.value().Asked }
+// Value returns the T.
+func (r Rare[T]) Value() T { return r.get().value }
 
-func (a Asked) value() (v asked) {
-	if a != (Asked{}) {
-		v = a.of.Value()
+func (r Rare[T]) get() (v rare[T]) {
+	if r != (Rare[T]{}) {
+		v = r.of.Value()
 	}
 	return v
 }
 
-// with returns a with what change makes of it.
-func (a Asked) with(change func(*history.Asked)) Asked {
-	v := a.value()
-	change(&v.Asked)
+// with returns r with what change makes of it.
+func (r Rare[T]) with(change func(*T)) Rare[T] {
+	v := r.get()
+	change(&v.value)
 	return v.keep()
 }
 
 // MarshalJSON implements json.Marshaler.
-func (a Asked) MarshalJSON() ([]byte, error) {
-	v := a.value()
-	return v.unknown.Encode(v.Asked), nil
+func (r Rare[T]) MarshalJSON() ([]byte, error) {
+	v := r.get()
+	return v.unknown.Encode(v.value), nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (a *Asked) UnmarshalJSON(data []byte) (err error) {
-	var v asked
-	err = v.unknown.Decode(data, &v.Asked)
-	*a = v.keep()
+func (r *Rare[T]) UnmarshalJSON(data []byte) (err error) {
+	var v rare[T]
+	err = v.unknown.Decode(data, &v.value)
+	*r = v.keep()
 	return err
 }

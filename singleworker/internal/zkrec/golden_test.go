@@ -59,6 +59,9 @@ func parseSpec(data []byte) (zkrec.Spec, error) { return zkrec.ParseSpec("", dat
 // parseTick reads a tick record whose node's age is not known.
 func parseTick(data []byte) (zkrec.Tick, error) { return zkrec.ParseTick(data, time.Time{}) }
 
+// parseHistory reads a history of one page.
+func parseHistory(data []byte) (zkrec.History, error) { return zkrec.ParseHistory([][]byte{data}) }
+
 // parseOrder reads an order, which never fails.
 func parseOrder(data []byte) (zkrec.Order, error) { return zkrec.ParseOrder(data), nil }
 
@@ -67,6 +70,12 @@ func remains(of zkrec.Instance) (zkrec.Stack, zkrec.Departed) {
 	departed := zkrec.DepartedOf("host-7-ab12", of)
 	departed.Schema, departed.Last, departed.Unread, departed.By = zkrec.Schema, 1798131600000, zkrec.Duration(2*time.Second), "host-8-cd34"
 	return zkrec.Stack{Schema: zkrec.Schema, RunID: "5f1c", SID: "host-7-ab12", At: started, Text: "main.(*Client).read\n\t/app/main.go:12\n"}, departed
+}
+
+// askedRecords are the record and the history of a run that found effects, and the job's spec.
+func askedRecords(done zkrec.Tick) (zkrec.Tick, zkrec.Log, zkrec.Spec) {
+	done.Attempt, done.Effects = 2, zkrec.EffectsOf(history.Effects{RunID: "4a0b", InstanceID: "app-2", At: started}, started)
+	return done, zkrec.Log{}.Add(zkrec.MinHistory, 0, zkrec.Entry{Run: done.Run}), zkrec.Spec{Job: job.Job{Schedule: "@daily", Interrupted: job.InterruptedAskOrSkip}}
 }
 
 func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
@@ -84,10 +93,11 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	interrupted.NextAttempt, interrupted.NextAttemptAt = history.NextRerun, 1798131601000
 	manual := claim
 	manual.Manual, manual.Attempt, manual.Failures, manual.BusySince = "0198", 2, 1, 1798131500000
-	manual.Asked = zkrec.AskedOf(history.Asked{AskedBy: "alice@host", AskedReason: "again", StoppedBy: "bob@host", StoppedReason: "wrong day"})
+	manual.Asked = zkrec.RareOf(history.Asked{AskedBy: "alice@host", AskedReason: "again", StoppedBy: "bob@host", StoppedReason: "wrong day"})
 	held, endless, passed, done := manual, claim, claim, claim
 	held.Held, endless.Always, passed.Passed = interrupted.Again(), true, 1798131600050
 	done.State, done.Ended = history.StateOK, 1798131600100
+	found, foundLog, asking := askedRecords(done)
 	running := zkrec.Instance{Schema: zkrec.Schema, Incarnation: "inc", Host: "host", PID: 7, StartedAt: started, Version: "v1.2.3", Owned: 3, State: zkrec.InstanceActive}
 	stopping := running
 	stopping.Weight, stopping.SessionTimeout = 3, zkrec.Duration(10*time.Second)
@@ -96,7 +106,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 	withdrawn := running
 	withdrawn.State, withdrawn.Withdrawn = zkrec.InstanceDraining, true
 	labelled := running
-	labelled.Labels, labelled.Address, labelled.Specs = map[string]string{"zone": "a", "disk": "<ssd>"}, "http://host:8080", zkrec.SpecSchema
+	labelled.Labels, labelled.Address, labelled.Specs, labelled.Resolves = map[string]string{"zone": "a", "disk": "<ssd>"}, "http://host:8080", zkrec.SpecSchema, true
 	everywhere := zkrec.Spec{Job: job.Job{Schedule: "@daily", Everywhere: true, Instances: []string{"app-1"}}}
 	ofSet, placed := zkrec.Spec{Job: job.Job{Schedule: "@daily"}, FromFiles: zkrec.FromFiles{Set: "billing", Applied: "0011"}}, zkrec.Spec{Job: job.Job{Schedule: "@daily", Require: map[string]string{"zone": "a"}, Instances: []string{"app-1", "app-2"}}}
 	roles := zkrec.Access{Schema: zkrec.Schema, Roles: map[string][]string{"admins": {"digest:alice:HASH"}, "viewers": {"world:anyone"}}}
@@ -150,7 +160,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		"exclusion, job": exclusion, "exclusion, host": hostExclusion, "complete": complete, "owner, none": zkrec.Owner{}, "canceled": canceled, "past": past, "spec, undeleted": undeleted,
 		"owner": zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}, "owner, offer": zkrec.Owner{Offer: "host-8-cd34"}, "owner, relieved": relieving,
 		"tick, running": claim, "tick, ok": done, "tick, failed": result, "tick, interrupted": interrupted,
-		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
+		"tick, manual": manual, "tick, held": held, "tick, always": endless, "tick, passed": passed, "tick, effects": found, "spec, ask": asking, "history, effects": foundLog.History(), "history": log.History(), "request, run": request, "request, stop": stop, "alarm": alarm,
 		"stack": stack, "departed": departed, "instance, active": running, "instance, stopping": stopping,
 		"instance, withdrawn": withdrawn, "order, drain": order, "order, disable": zkrec.Order{Schema: zkrec.Schema},
 	}
@@ -158,8 +168,7 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("spec, schedule only", zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?"}}.Encode(), parseSpec),
 		read("spec, zone", zkrec.Spec{Job: job.Job{Schedule: "0 0 3 * * ?", TimeZone: "Asia/Shanghai"}}.Encode(), parseSpec),
 		read("spec, all", full.Encode(), parseSpec),
-		read("spec, sharded", sharded.Encode(), parseSpec),
-		read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
+		read("spec, sharded", sharded.Encode(), parseSpec), read("spec, everywhere", everywhere.Encode(), parseSpec), read("spec, before", before.Encode(), parseSpec),
 		read("spec, placed", placed.Encode(), parseSpec), read("spec, of a set", ofSet.Encode(), parseSpec),
 		read("spec, undeleted", undeleted.Encode(), parseSpec), read("canceled", canceled.Encode(), zkrec.ParseCanceled), read("past", past.Encode(), zkrec.ParsePast),
 		read("roles", roles.Encode(), zkrec.ParseAccess), read("switch", turned.Encode(), zkrec.ParseSwitch), read("switch, untouched", zkrec.Switch{}.Encode(), zkrec.ParseSwitch),
@@ -167,12 +176,12 @@ func TestRecordsAreWrittenAndReadAsEver(t *testing.T) {
 		read("exclusion, job", exclusion.Encode(), parseExclusion(exclusion)),
 		read("exclusion, host", hostExclusion.Encode(), parseExclusion(hostExclusion)),
 		read("complete", complete.Encode(), zkrec.ParseComplete),
-		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner),
-		read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
+		read("owner, none", zkrec.Owner{}.Encode(), zkrec.ParseOwner), read("owner", zkrec.Owner{SID: "host-7-ab12", Incarnation: "inc"}.Encode(), zkrec.ParseOwner),
 		read("owner, relieved", relieving.Encode(), zkrec.ParseOwner), read("owner, offer", zkrec.Owner{Offer: "host-8-cd34"}.Encode(), zkrec.ParseOwner),
 		read("tick, running", claim.Encode(), parseTick), read("tick, ok", done.Encode(), parseTick), read("tick, failed", result.Encode(), parseTick), read("tick, interrupted", interrupted.Encode(), parseTick),
 		read("tick, manual", manual.Encode(), parseTick), read("tick, held", held.Encode(), parseTick), read("tick, always", endless.Encode(), parseTick), read("tick, passed", passed.Encode(), parseTick),
-		read("history", log.Encode(0), func(data []byte) (zkrec.History, error) { return zkrec.ParseHistory([][]byte{data}) }),
+		read("tick, effects", found.Encode(), parseTick), read("spec, ask", asking.Encode(), parseSpec), read("history, effects", foundLog.Encode(0), parseHistory),
+		read("history", log.Encode(0), parseHistory),
 		read("request, run", request.Encode(), zkrec.ParseRequest), read("request, stop", stop.Encode(), zkrec.ParseRequest),
 		read("alarm", alarm.Encode(), zkrec.ParseAlarm), read("stack", stack.Encode(), zkrec.ParseStack), read("departed", departed.Encode(), zkrec.ParseDeparted),
 		read("instance, active", running.Encode(), zkrec.ParseInstance), read("instance, stopping", stopping.Encode(), zkrec.ParseInstance),

@@ -64,6 +64,8 @@ type Instance struct {
 	// Specs is the newest schema of specs that it reads; older versions, which read schema 1, do not
 	// say so. It also follows exclusions, unless it is 0.
 	Specs int `json:"specs,omitempty"`
+	// Resolves means that it has a resolver, for jobs whose policy for interrupted runs asks.
+	Resolves bool `json:"resolves,omitempty"`
 }
 
 // Reads reports whether the instance reads specs of a schema.

@@ -171,6 +171,18 @@ func (l Log) ofRun(id string) (e Entry, ok bool) {
 	return Entry{}, false
 }
 
+// Found is the entry of the run that found the effects of another run, of that ID.
+func (l Log) Found(id string) (e Entry, ok bool) {
+	for _, p := range l.all() {
+		for i := range p.Entries {
+			if e = p.mustDecode(i); e.Effects != (Effects{}) && e.Effects.Value().RunID == id {
+				return e, true
+			}
+		}
+	}
+	return Entry{}, false
+}
+
 // Says reports whether l has e already, as what became of its run: it was written, and the answer
 // was lost.
 func (l Log) Says(e Entry) bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -179,6 +180,7 @@ func TestEntriesAreReadBack(t *testing.T) {
 	full := zkrec.Run{
 		Tick: 1, Manual: "m", RunID: id, SID: "a", Token: 7, Attempt: 2, Failures: 1, Started: 2, State: history.StateLost, Ended: 3, Error: "e", TakenFrom: "b",
 		Delayed: 4, Passed: 5, NotBegun: true, Always: true, Restarts: 6,
+		Effects: zkrec.EffectsOf(history.Effects{RunID: "r", InstanceID: "b", At: time.Unix(1, 5e8)}, time.Time{}),
 	}
 	missed := row(10, 40, 4)
 	var want []zkrec.Entry

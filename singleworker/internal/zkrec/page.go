@@ -76,6 +76,7 @@ type pageEntry struct {
 	To        int64          `json:"to,omitempty"`
 	Count     int            `json:"count,omitempty"`
 	Reason    history.Reason `json:"reason,omitempty"`
+	Effects   Effects        `json:"effects,omitzero"`
 	Asked     Asked          `json:"asked,omitzero"`
 }
 
@@ -91,7 +92,8 @@ func (e Entry) firstAttempt() int {
 func (p *page) encode(e Entry) []byte {
 	out := pageEntry{
 		Tick: e.Tick, Manual: e.Manual, Failures: e.Failures, Error: e.Error, TakenFrom: e.TakenFrom, Delayed: e.Delayed, Passed: e.Passed,
-		NotBegun: e.NotBegun, Always: e.Always, Restarts: e.Restarts, To: e.To, Count: e.Count, Reason: e.Reason, Asked: e.Asked,
+		NotBegun: e.NotBegun, Always: e.Always, Restarts: e.Restarts, To: e.To, Count: e.Count, Reason: e.Reason,
+		Effects: e.Effects, Asked: e.Asked,
 	}
 	if out.Run = shortID(e.RunID); out.Run == "" {
 		out.RunID = e.RunID
@@ -125,7 +127,7 @@ func (p *page) decode(i int) (Entry, error) {
 	e := Entry{Number: p.First + int64(i), To: in.To, Count: in.Count, Reason: in.Reason, Run: Run{
 		Tick: in.Tick, Manual: in.Manual, RunID: in.RunID, SID: p.SID, Token: p.Token, Failures: in.Failures, State: history.StateOK, Error: in.Error,
 		TakenFrom: in.TakenFrom, Delayed: in.Delayed, Passed: in.Passed, NotBegun: in.NotBegun, Always: in.Always, Restarts: in.Restarts,
-		Asked: in.Asked, unknown: more,
+		Effects: in.Effects, Asked: in.Asked, unknown: more,
 	}}
 	if in.Run != "" {
 		if e.RunID, err = longID(in.Run); err != nil {

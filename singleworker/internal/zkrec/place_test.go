@@ -67,6 +67,7 @@ func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 		`{"schema":2,"s`: {Schedule: "@daily", Instances: []string{"app-1"}},
 		`{"schema":5,"s`: {Schedule: "@daily", NotBefore: time.Unix(1798131600, 0)},
 		`{"schema":5,`:   {Schedule: "@daily", MaxRuns: 1},
+		`{"schema":5`:    {Schedule: "@daily", Interrupted: job.InterruptedAskOrSkip},
 	} {
 		if data := (zkrec.Spec{Job: j}).Encode(); !bytes.HasPrefix(data, []byte(want)) {
 			t.Errorf("%s, want %s", data, want)

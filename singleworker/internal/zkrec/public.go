@@ -12,7 +12,7 @@ func (r Run) Public() history.Run {
 		Tick: Time(r.Tick), Manual: r.Manual, State: r.State, InstanceID: r.SID, Token: r.Token,
 		RunID: r.RunID, Attempt: r.Attempt, Failures: r.Failures, NotBegun: r.NotBegun, Restarts: r.Restarts,
 		Started: Time(r.Started), Ended: Time(r.Ended), Error: r.Error, TakenFrom: r.TakenFrom, DelayedMillis: r.Delayed, Begun: Time(r.Passed),
-		Asked: r.Asked.Value(),
+		Effects: r.Effects.Value(), Asked: r.Asked.Value(),
 	}
 }
 

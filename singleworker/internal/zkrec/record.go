@@ -17,9 +17,9 @@ const Schema = 1
 // SpecSchema is the newest schema of specs that this version reads: the highest of the table.
 const SpecSchema = 5
 
-// raising is the table of the fields that narrow or widen the ticks that may be claimed, with the
-// schema of a spec that uses one. A spec that uses none has Schema. See the package's
-// documentation.
+// raising is the table of the fields that narrow or widen the ticks that may be claimed, or run
+// again, with the schema of a spec that uses one. A spec that uses none has Schema. See the
+// package's documentation.
 var raising = []struct {
 	schema int
 	used   func(j *job.Job) bool
@@ -28,7 +28,7 @@ var raising = []struct {
 	{3, func(j *job.Job) bool { return j.Everywhere }},
 	{4, func(j *job.Job) bool { return j.BeforeTick != "" }},
 	{SpecSchema, func(j *job.Job) bool {
-		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0
+		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0 || j.Interrupted.Asks()
 	}},
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // MaxErrorBytes is how much of a run's error text is kept.
@@ -44,6 +45,8 @@ type Run struct {
 	Always bool `json:"always,omitempty"`
 	// Restarts is, of a job that always runs, how many runs before this one, in a row, did not last.
 	Restarts int `json:"restarts,omitempty"`
+	// Effects of an attempt before, which the run's resolver has found.
+	Effects Effects `json:"effects,omitzero"`
 
 	// Asked is who asked for the run, and for its end.
 	Asked Asked `json:"asked,omitzero"`
@@ -53,6 +56,20 @@ type Run struct {
 
 // Open reports whether the run has no result yet.
 func (r Run) Open() bool { return r.State == history.StateRunning }
+
+// Asks reports whether a resolver is asked before the run's handler is called, because an attempt
+// before was interrupted, and whether the handler is called if the effects are not there, and if
+// nobody knows. It is not if the tick was started as often as it may be, or is too old. Attempts
+// that were not begun do not count.
+func (r Run) Asks(policy job.Job) (asks, ifAbsent, ifUnknown bool) {
+	policy = policy.WithDefaults()
+	n, grace := r.Attempt-r.Failures, policy.MisfireGrace.Milliseconds()
+	if !policy.Interrupted.Asks() || n <= 1 || r.Always {
+		return false, true, true
+	}
+	ifAbsent = n <= policy.MaxAttempts && (grace == 0 || r.Started-r.Tick <= grace)
+	return true, ifAbsent, ifAbsent && policy.Interrupted == job.InterruptedAsk
+}
 
 // Tick is the data of a slot's tick node: how far its ticks are accounted for,
 // and the last run with its result, once it has one.

@@ -84,6 +84,7 @@ func (d Dialect) tables() []string {
 			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL, not_begun SMALLINT NOT NULL,
 			number BIGINT NOT NULL, rev BIGINT NOT NULL,
 			asked_by ` + of(textSize) + ", asked_reason " + of(textSize) + ", stopped_by " + of(textSize) + ", stopped_reason " + of(textSize) + `,
+			effects_run_id ` + of(textSize) + ", effects_instance_id " + of(textSize) + `, effects_ms BIGINT NOT NULL,
 			PRIMARY KEY (group_name, slot, incarnation, entry_key))` + end,
 	}
 	for index, columns := range map[string]string{"seq": "seq", "job": "job, seq", "at": "at_ms"} {

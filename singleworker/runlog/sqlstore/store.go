@@ -12,7 +12,7 @@ import (
 )
 
 // schema is the version of the tables that this package writes. Those before were never released.
-const schema = 4
+const schema = 5
 
 // Store keeps logs in a database.
 type Store struct {

@@ -26,7 +26,7 @@ func run(seq int, slot, key string, state history.State) runlog.Entry {
 			Tick: at, State: state, InstanceID: "app-1", Token: 1 << 40, RunID: key, Attempt: 2, Failures: 1, Started: at,
 			Ended: at.Add(1500 * time.Millisecond), Error: "multi\nline é '\"\\", TakenFrom: "app-2", DelayedMillis: 3, Restarts: 4,
 			Asked:  history.Asked{AskedBy: "ann", AskedReason: "again", StoppedBy: "bob", StoppedReason: "too slow"},
-			Manual: "m", NotBegun: true,
+			Manual: "m", NotBegun: true, Effects: history.Effects{RunID: "f", InstanceID: "d", At: time.UnixMilli(86_400_007).UTC()},
 		}},
 	}
 }

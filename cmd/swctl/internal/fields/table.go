@@ -118,9 +118,9 @@ var table = []field{
 		name: "misfire grace",
 	}, func(j *job.Job) *time.Duration { return &j.MisfireGrace }),
 	text(field{
-		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun or skip (default rerun)", words: []string{string(job.InterruptedRerun), string(job.InterruptedSkip)},
+		of: "Interrupted", flag: "interrupted", usage: "`POLICY` for a run whose instance dies or stops: rerun, skip, ask or ask_or_skip, which ask the resolver (default rerun)", words: []string{string(job.InterruptedRerun), string(job.InterruptedSkip), string(job.InterruptedAsk), string(job.InterruptedAskOrSkip)},
 		title: "Interrupted", optional: true, name: "interrupted", line: interruptedLine,
-	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }, job.InterruptedRerun, job.InterruptedSkip),
+	}, func(j *job.Job) *job.InterruptedPolicy { return &j.Interrupted }, job.InterruptedRerun, job.InterruptedSkip, job.InterruptedAsk, job.InterruptedAskOrSkip),
 	number(field{
 		of: "MaxAttempts", flag: "max-attempts", usage: "`NUMBER` how often a tick is started when its runs are interrupted, 1 to 100 (default 3)",
 		name: "max attempts",
@@ -182,7 +182,7 @@ func misfireLine(j job.Job) string {
 }
 
 func interruptedLine(j job.Job) string {
-	if j.Interrupted == job.InterruptedRerun {
+	if j.Interrupted == job.InterruptedRerun || j.Interrupted.Asks() {
 		return fmt.Sprintf("%s, at most %d attempts per tick", j.Interrupted, j.MaxAttempts)
 	}
 	return string(j.Interrupted)
