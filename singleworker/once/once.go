@@ -242,11 +242,11 @@ func Resolver(db *DB) singleworker.Resolver {
 			return effects, false, err
 		}
 		s, err := db.find(ctx, k, run.Token)
-		switch {
-		case err != nil:
+		if err != nil {
 			return effects, false, fmt.Errorf("once: %v: look for its marker: %w", k, err)
-		case s.done != nil:
-			return singleworker.Effects{RunID: s.done.RunID, InstanceID: s.done.InstanceID, At: s.done.At}, true, nil
+		}
+		if s.done != nil {
+			return singleworker.Effects{RunID: s.done.RunID, InstanceID: s.done.InstanceID, At: s.done.At}, true, nil //nolint:nilerr // err is nil
 		}
 		return effects, false, s.refuses(k, run.Token)
 	}

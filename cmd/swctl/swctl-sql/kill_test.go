@@ -15,13 +15,15 @@ import (
 )
 
 // The test binary is also swctl-sql: a test's arguments are flags, swctl's begin with a command.
-// And it is an owner of testDeaths.
+// And it is an owner of testDeaths, and an instance of testAskKills.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
 		os.Exit(m.Run())
 	case os.Args[1] == ownerCommand:
 		own(os.Args[2:])
+	case os.Args[1] == askerCommand:
+		answerFor(os.Args[2:])
 	default:
 		main()
 	}

@@ -231,6 +231,7 @@ func TestEffectsOfAStoppedRunAreFound(t *testing.T) {
 
 // The tick has been started as often as it may: one more attempt asks, and does nothing else.
 func TestTheLastAttemptOnlyAsks(t *testing.T) {
+	t.Parallel()
 	once := singleworker.Job{Interrupted: job.InterruptedAsk, MaxAttempts: 1}
 	for name, handler := range map[string]func(*asking) singleworker.Handler{ok2: writesFirst, "00:01:00#2 interrupted": writesLast} {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +249,7 @@ func TestTheLastAttemptOnlyAsks(t *testing.T) {
 // An owner that was only slow goes on after others have been told that its effects are not there:
 // they do not come any more. Its effects that are there agree with its result, or that is reported.
 func TestSlowOwnersEffects(t *testing.T) {
+	t.Parallel()
 	stalled := func(t *testing.T, a *asking) {
 		t.Helper()
 		a.owner.Stall()
@@ -291,14 +293,14 @@ func TestSlowOwnersEffects(t *testing.T) {
 	})
 }
 
-// planted reads without the fence. A slow owner's effects come after it has said that they are not
-// there: they are written twice.
+// A resolver reads without the fence. A slow owner's effects come after it has said that they are
+// not there: they are written twice.
 func TestAResolverWithoutAFenceIsFoundOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := swtest.New(t, swtest.Config{})
 		var b table
-		plain := func(_ context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
+		plain := func(_ context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) { //nolint:unparam // it is a Resolver
 			b.mu.Lock()
 			effects, found = b.rows[rowOf(run)]
 			b.mu.Unlock()
@@ -327,6 +329,7 @@ func TestAResolverWithoutAFenceIsFoundOut(t *testing.T) {
 
 // Nobody answers: the policy decides, within ten seconds and some, and no other job waits.
 func TestUnansweredQuestions(t *testing.T) {
+	t.Parallel()
 	for name, resolver := range map[string]singleworker.Resolver{
 		"none": nil,
 		"an error": func(context.Context, *singleworker.Run) (singleworker.Effects, bool, error) {
