@@ -227,7 +227,7 @@ func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error)
 	return s, err
 }
 
-// Resolver returns a singleworker.Config.Resolve for handlers that use Do, as those of Wrap do. It
+// Resolver returns a singleworker.Config.Resolve for handlers that use Do, as the ones of Wrap do. It
 // finds the marker of the run's tick, and the run that wrote it. If there is none, the interrupted
 // run will write none any more, because the resolver has raised the fence. The markers of steps do
 // not count: a handler of several steps says by Do, after the last one, that all is done. Errors

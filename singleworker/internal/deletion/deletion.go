@@ -28,7 +28,7 @@ type Deletion struct {
 	Tree  zkrec.Tree
 	Job   string
 	Czxid int64 // of the job's node; 0 means that of the first reading
-	// Version is that of the job's node as it was seen: in another one the job is left alone, with
+	// Version is the one in which the job's node was seen: in another the job is left alone, with
 	// ErrChanged, unless its deletion has begun. Nil deletes it as it is.
 	Version *int32
 	// Same checks that the job has not changed: otherwise it is left alone, with zkconn.ErrBadVersion.

@@ -20,7 +20,7 @@
 //
 // # Files
 //
-// The files are those of ZooKeeper 3.8, in version-2 below the directory: transaction logs
+// The files are as ZooKeeper 3.8 has them, in version-2 below the directory: transaction logs
 // (log.ZXID) and snapshots (snapshot.ZXID). A ZooKeeper starts from them, and the server starts
 // from a ZooKeeper's, with the same transaction numbers. It begins a new epoch where an ensemble
 // has been. Containers and nodes with a time to live are refused when it starts. Three snapshots

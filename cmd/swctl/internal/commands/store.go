@@ -24,7 +24,7 @@ const (
 	envStore  = "SWCTL_STORE"
 )
 
-// stores are those of run logs beside files, by the scheme of their URLs.
+// stores are where run logs are kept beside files, by the scheme of their URLs.
 type stores map[string]StoreOpener
 
 // flag names a store.

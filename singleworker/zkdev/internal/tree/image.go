@@ -62,7 +62,7 @@ func Load(now time.Time, tick time.Duration, zxid int64, image *txnlog.Snapshot,
 		if vanishes(from.Owner) {
 			return nil, unsupported(from.Path)
 		}
-		n := s.nodes[from.Path] // New has made the root and those of ZooKeeper itself
+		n := s.nodes[from.Path] // New has made the root, and ZooKeeper's own
 		if n == nil {
 			parent, name, ok := splitLogged(from.Path)
 			if !ok || s.nodes[parent] == nil {

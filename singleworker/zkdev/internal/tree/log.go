@@ -164,7 +164,7 @@ func splitLogged(path string) (parent, child string, ok bool) {
 	return parent, child, true
 }
 
-// BeginEpoch has zxids begin with those of another leader.
+// BeginEpoch has zxids begin as another leader's do.
 func (s *State) BeginEpoch(epoch int64) {
 	const counter = 32
 	s.last, s.taken = epoch<<counter, epoch<<counter
