@@ -48,7 +48,7 @@ func joinUnless(t *testing.T, addr string, held *atomic.Bool) *zk.Conn {
 		if held.Load() {
 			return nil, errors.New("held")
 		}
-		return net.DialTimeout(network, address, timeout)
+		return (&net.Dialer{Timeout: timeout}).DialContext(t.Context(), network, address)
 	})
 	conn, events, err := zk.Connect(strings.Split(addr, ","), longSession, zk.WithLogInfo(false), dial)
 	if err != nil {

@@ -73,7 +73,7 @@ func (l *ledger) counted(acc *account, txn *zkdev.Txn, last, rec zkrec.Tick) {
 		}
 		if t.claimed++; t.claimed == t.most {
 			t.over = rec.Tick
-			l.counts.spent++
+			l.spent++
 		}
 		if t.claimed > t.most {
 			l.violatef(8, acc.slot, txn.Time, "tick %s is number %d of %d", clockMs(rec.Tick), t.claimed, t.most)
