@@ -37,8 +37,8 @@ type Job struct {
 	// missed. Ticks between them that were missed are, by Misfire, also when NotAfter has passed. A
 	// job with NotAfter is done when its last tick is accounted for; it is kept, see KeepDone. Not
 	// with "@at", "@always" or "@manually". Default: no bound.
-	NotBefore time.Time `json:"not_before,omitzero" yaml:"not_before,omitempty"`
-	NotAfter  time.Time `json:"not_after,omitzero" yaml:"not_after,omitempty"`
+	NotBefore time.Time `json:"not_before,omitempty" yaml:"not_before,omitempty"` //nolint:modernize // MarshalJSON leaves it out
+	NotAfter  time.Time `json:"not_after,omitempty" yaml:"not_after,omitempty"`   //nolint:modernize,tagalign // the same, and gofmt aligns otherwise
 	// MaxRuns is after how many ticks that were claimed the job is done. All attempts at one tick
 	// count once, also if none succeeds. Ticks that were not run and manual runs do not count. The
 	// count begins again when the schedule, its zone, its bounds or MaxRuns are changed. At most
