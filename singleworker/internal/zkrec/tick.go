@@ -59,15 +59,15 @@ func (r Run) Open() bool { return r.State == history.StateRunning }
 
 // Asks reports whether a resolver is asked before the run's handler is called, because an attempt
 // before was interrupted, and whether the handler is called if the effects are not there, and if
-// nobody knows. It is not if the tick was started as often as it may be, or is too old. Attempts
-// that were not begun do not count.
+// nobody knows. It is not if the tick was started as often as it may be, or is too old, however
+// late its Jitter may have made it due. Attempts that were not begun do not count.
 func (r Run) Asks(policy job.Job) (asks, ifAbsent, ifUnknown bool) {
 	policy = policy.WithDefaults()
-	n, grace := r.Attempt-r.Failures, policy.MisfireGrace.Milliseconds()
+	n, grace := r.Attempt-r.Failures, policy.MisfireGrace
 	if !policy.Interrupted.Asks() || n <= 1 || r.Always {
 		return false, true, true
 	}
-	ifAbsent = n <= policy.MaxAttempts && (grace == 0 || r.Started-r.Tick <= grace)
+	ifAbsent = n <= policy.MaxAttempts && (grace == 0 || r.Started-r.Tick <= (grace+policy.Jitter).Milliseconds())
 	return true, ifAbsent, ifAbsent && policy.Interrupted == job.InterruptedAsk
 }
 
