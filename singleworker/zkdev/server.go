@@ -66,7 +66,7 @@ func (s *Server) Start() error {
 	}
 	s.core.start(time.Now())
 	s.life = newLife(s.core, listener)
-	s.config.Logger.Warn("zkdev started", "addr", s.addr, "notice", s.core.notice())
+	s.config.Logger.Warn("server started", "addr", s.addr, "notice", s.core.notice())
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (s *Server) Stop() {
 		return
 	}
 	life.end()
-	s.config.Logger.Info("zkdev stopped")
+	s.config.Logger.Info("server stopped")
 }
 
 // RestartMode is the fate of sessions in a Restart.

@@ -98,7 +98,7 @@ func (s *store) readLogs(logs []int64, zxid int64, replay func(*txnlog.Txn) erro
 	last = zxid
 	for i := first; i < len(logs); i++ {
 		name := logName(logs[i])
-		end, size, err := s.readLog(name, i == len(logs)-1, func(txn *txnlog.Txn) error {
+		end, behind, err := s.readLog(name, i == len(logs)-1, func(txn *txnlog.Txn) error {
 			if txn.Zxid <= last {
 				return nil // is in the snapshot, or was logged twice by a member of an ensemble
 			}
@@ -109,7 +109,7 @@ func (s *store) readLogs(logs []int64, zxid int64, replay func(*txnlog.Txn) erro
 			return replay(txn)
 		})
 		if err == nil && i == len(logs)-1 {
-			err = s.cut(name, end, size)
+			err = s.cut(name, end, behind)
 		} else if err == nil {
 			err = s.fs.sync(name)
 		}
@@ -127,12 +127,18 @@ func follows(zxid, last int64) bool {
 	return txnlog.Follows(zxid, last) || txnlog.Follows(zxid-1, last)
 }
 
-// readLog replays one log. It returns where its last whole record ends, and, of the last log, how
-// long it is.
-func (s *store) readLog(name string, isLast bool, replay func(*txnlog.Txn) error) (end, size int64, err error) {
+// A tail is the bytes of a log behind its last whole record.
+type tail struct {
+	all  int64
+	torn int64 // up to the last one that is not zero
+}
+
+// readLog replays one log. It returns where its last whole record ends, and the tail of the last
+// log.
+func (s *store) readLog(name string, isLast bool, replay func(*txnlog.Txn) error) (end int64, behind tail, err error) {
 	in, err := s.fs.open(name)
 	if err != nil {
-		return 0, 0, err
+		return 0, tail{}, err
 	}
 	defer in.Close()
 	counted := &counter{in: in}
@@ -142,26 +148,26 @@ func (s *store) readLog(name string, isLast bool, replay func(*txnlog.Txn) error
 		var txn txnlog.Txn
 		if txn, err = log.Next(); err == nil {
 			if err := replay(&txn); err != nil {
-				return 0, 0, err
+				return 0, tail{}, err
 			}
 		}
 	}
 	if errors.Is(err, txnlog.ErrFile) {
-		return 0, 0, err
+		return 0, tail{}, err
 	}
 	if errors.Is(err, txnlog.ErrCorrupt) && (!isLast || end == 0 && !counted.isTorn()) {
-		return 0, 0, errors.Join(ErrDamaged, err)
+		return 0, tail{}, errors.Join(ErrDamaged, err)
 	}
 	if !isLast {
-		return end, 0, nil
+		return end, tail{}, nil
 	}
 	if _, err := io.Copy(io.Discard, counted); err != nil {
-		return 0, 0, err
+		return 0, tail{}, err
 	}
 	if !errors.Is(err, io.EOF) && counted.content-end > maxTorn {
-		return 0, 0, fmt.Errorf("%w: %d bytes follow, which is more than a crash leaves: %w", ErrDamaged, counted.content-end, err)
+		return 0, tail{}, fmt.Errorf("%w: %d bytes follow, which is more than a crash leaves: %w", ErrDamaged, counted.content-end, err)
 	}
-	return end, counted.size, nil
+	return end, tail{counted.size - end, max(0, counted.content-end)}, nil
 }
 
 // A counter counts the bytes that are read.
@@ -199,14 +205,16 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // cut has a log end behind its last whole record, on disk. It removes a log without any: the next
 // one could have its name.
-func (s *store) cut(name string, end, size int64) error {
+func (s *store) cut(name string, end int64, behind tail) error {
 	const head = 16
 	if end <= head {
 		s.logger.Info("a log without a transaction is removed", "file", name)
 		return s.fs.remove(name)
 	}
-	if end < size {
-		s.logger.Info("the end of a log is cut off: no transaction is whole there", "file", name, "bytes", size-end)
+	if behind.torn > 0 {
+		s.logger.Info("the end of a log is cut off: no transaction is whole there", "file", name, "bytes", behind.torn)
+	}
+	if behind.all > 0 {
 		if err := s.fs.truncate(name, end); err != nil {
 			return err
 		}
