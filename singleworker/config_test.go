@@ -97,7 +97,7 @@ func TestServerTypeOfTheSample(t *testing.T) {
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
 	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod HeartbeatPeriod ClaimGrace HistorySize MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
-	anything := strings.Fields("TLS Dial Logger Hooks Middleware")
+	anything := strings.Fields("TLS Dial Logger Hooks Middleware Resolve")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {
 			t.Errorf("no test says what Config.%s may be", field.Name)
