@@ -133,9 +133,9 @@ func TestEveryConditionIsAProblem(t *testing.T) {
 	}
 	want := []string{
 		"A invalid: swctl submit A SCHEDULE --replace", "9 nobody may run it: swctl set 9 --instance ID", "8 full: swctl instances", "7 unowned: swctl why 7",
-		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2", "a no resolver: swctl set a --interrupted rerun", "0 in conflict: swctl instances",
+		"6 late: swctl why 6", "5 wrong clock: swctl why 5", "app-1 wrong clock: swctl instances show app-1", "4 hung: swctl stop-run 4", "3 failing: swctl history 3 --failed", "2 running over: swctl stop-run 2", "0 in conflict: swctl instances",
 		"app-0 gone: swctl instances", "app-2 no record: swctl instances show app-2",
-		"1 long paused: swctl resume 1", "app-5 silent: swctl instances show app-5", "app-3 long disabled: swctl instances enable --host 'db 8'",
+		"1 long paused: swctl resume 1", "a no resolver: swctl set a --interrupted rerun", "app-5 silent: swctl instances show app-5", "app-3 long disabled: swctl instances enable --host 'db 8'",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)

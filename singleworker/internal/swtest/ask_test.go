@@ -58,6 +58,13 @@ func (b *table) write(run *singleworker.Run) error {
 	return nil
 }
 
+// state is how many rows there are, and which of them were written twice.
+func (b *table) state() (rows int, twice []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.rows), slices.Clone(b.twice)
+}
+
 func (b *table) resolve(_ context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,8 +121,8 @@ func inAsking(t *testing.T, j singleworker.Job, resolve func(*asking) singlework
 			a.owner, a.other = a.other, a.owner
 		}
 		test(t, a)
-		if len(a.table.twice) > 0 {
-			t.Errorf("written twice: %q", a.table.twice)
+		if _, twice := a.table.state(); len(twice) > 0 {
+			t.Errorf("written twice: %q", twice)
 		}
 		var last time.Time
 		for _, r := range a.Runs() {
@@ -210,8 +217,9 @@ func TestEffectsThatAreNotThereAreMade(t *testing.T) {
 		a.owner.Kill()
 		time.Sleep(90 * time.Second)
 		a.wantEnds(t, 2, interrupted, ok2)
-		if e := entriesOf(t, a.Cluster, "job0")[0]; e.Effects != (history.Effects{}) || len(a.table.rows) != 1 {
-			t.Errorf("%+v, of %d rows", e, len(a.table.rows))
+		rows, _ := a.table.state()
+		if e := entriesOf(t, a.Cluster, "job0")[0]; e.Effects != (history.Effects{}) || rows != 1 {
+			t.Errorf("%+v, of %d rows", e, rows)
 		}
 	})
 }
@@ -321,8 +329,8 @@ func TestAResolverWithoutAFenceIsFoundOut(t *testing.T) {
 		time.Sleep(70*time.Second - time.Since(c.Begun()))
 		byName[c.Owners()["job0"]].Stall()
 		time.Sleep(time.Minute)
-		if len(b.twice) != 1 {
-			t.Errorf("written twice: %q, want the tick; the runs are %v", b.twice, ends(t, c))
+		if _, twice := b.state(); len(twice) != 1 {
+			t.Errorf("written twice: %q, want the tick; the runs are %v", twice, ends(t, c))
 		}
 	})
 }
