@@ -96,7 +96,7 @@ unit: ## the tests that need no server, with all random scenarios
 .PHONY: race
 race: ## the tests that need no server with the race detector, and half of all random scenarios without it
 	go test -vet=off $(HOUSE) $(filter-out $(RANDOM_TESTS),$(PURE))
-	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v '/integration' | grep -v -x -F "$$(go list $(HOUSE) $(PURE))")
+	go test -vet=off -race -timeout 45m $$(go list ./... | grep -v '/integration' | grep -v -x -F "$$(go list $(HOUSE) $(PURE))")
 	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.5
 
 # Not part of test: it needs the network, and says something about the day. It fails if the database cannot be reached.
