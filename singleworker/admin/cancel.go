@@ -23,8 +23,8 @@ func (c *Client) Cancel(ctx context.Context, name string) (JobStatus, error) {
 }
 
 // CancelSeen is Cancel for a job that is as somebody has read it: one that was changed since, or
-// another one of its name, stays, with ErrConflict. A program that asks before it cancels, or that
-// finds out from a list which jobs are to go, decides so about what it has seen.
+// another one of its name, stays, with ErrConflict. It is for programs that ask before they cancel,
+// or find out from a list which jobs are to go.
 func (c *Client) CancelSeen(ctx context.Context, name string, seen Seen) (JobStatus, error) {
 	return c.cancel(ctx, name, &seen)
 }
@@ -34,7 +34,7 @@ func (c *Client) cancel(ctx context.Context, name string, seen *Seen) (JobStatus
 		return JobStatus{}, err
 	}
 	status, err := c.Get(ctx, name)
-	if err == nil && seen != nil && *seen != (Seen{ID: status.ID, Version: status.Version}) {
+	if err == nil && seen != nil && *seen != status.Seen() {
 		err = fmt.Errorf("%s: %w", name, ErrConflict)
 	}
 	if err != nil {

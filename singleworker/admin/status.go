@@ -42,25 +42,7 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 		s.Paused = pauseOf(*p)
 	}
 	if of.err == nil {
-		s.Runs = ticks.Runs(r.tick, zkrec.Time(of.spec.Since))
-		s.group = of.group
-		s.NextRun = nextRun(of.ticks(r), ticks.Later(s.Watermark, zkrec.Time(of.spec.Since)), s.Paused, at.now)
-	}
-	if of.err == nil && of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
-		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), zkrec.Time(of.spec.Since))
-	}
-	if of.err == nil && of.turnedErr == nil && r.tickErr == nil {
-		running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
-		s.Overdue = overdue(of.ticks(r), r.tick, running, at.certain)
-		if s.Paused == nil {
-			s.Waiting = zkrec.UTC(ticks.Waiting(of.ticks(r), r.tick, at.certain))
-		}
-		if running {
-			if tick := ticks.Overrun(of.ticks(r), r.tick.Run); !of.ticks(r).Due(tick).After(at.certain) {
-				s.Overrun = zkrec.UTC(tick)
-			}
-			s.Hung = hung(of.ticks(r), r.tick.Run, r.history, at.certain)
-		}
+		s.fromTicks(of, r, lives, at)
 	}
 	s.judge(cmp.Or(of.err, of.turnedErr, r.tickErr), r.owner.Offer, lives, live)
 	if _, sid, part := zkrec.SplitInstance(r.slot); part {
@@ -152,6 +134,30 @@ func able(registered []string, live map[string]Instance, j job.Job) []string {
 	return able
 }
 
+// fromTicks sets all that follows from the ticks of a slot, whose spec is valid.
+func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
+	slot, since := of.ticks(r), zkrec.Time(of.spec.Since)
+	s.Runs, s.group = ticks.Runs(r.tick, since), of.group
+	s.NextRun = nextRun(slot, ticks.Later(s.Watermark, since), s.Paused, at.now)
+	if of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
+		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), since)
+	}
+	if of.turnedErr != nil || r.tickErr != nil {
+		return
+	}
+	running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
+	s.Overdue = overdue(slot, r.tick, running, at.certain)
+	if s.Paused == nil {
+		s.Waiting = zkrec.UTC(ticks.Waiting(slot, r.tick, at.certain))
+	}
+	if running {
+		if tick := ticks.Overrun(slot, r.tick.Run); !slot.Due(tick).After(at.certain) {
+			s.Overrun = zkrec.UTC(tick)
+		}
+		s.Hung = hung(slot, r.tick.Run, r.history, at.certain)
+	}
+}
+
 // nextRun is when the first tick after the given one is due that is not paused, and due after now.
 func nextRun(j ticks.Job, tick time.Time, pause *Pause, now time.Time) time.Time {
 	switch {
@@ -165,6 +171,9 @@ func nextRun(j ticks.Job, tick time.Time, pause *Pause, now time.Time) time.Time
 
 // Due is when a tick of the job is due, by its Jitter; of a job with shards, in the first of them.
 func (s *JobStatus) Due(tick time.Time) (due time.Time) {
+	if s.Job.Jitter == 0 {
+		return tick
+	}
 	for i := range s.Slots {
 		if at := s.Slots[i].Due(tick); due.IsZero() || at.Before(due) {
 			due = at

@@ -235,6 +235,9 @@ type Seen struct {
 	Version int32 // as JobStatus.Version
 }
 
+// Seen is the job as it was read.
+func (s *JobStatus) Seen() Seen { return Seen{ID: s.ID, Version: s.Version} }
+
 // Change is what Submit or Edit did, or would do in a dry run.
 type Change struct {
 	Outcome Outcome `json:"outcome"`

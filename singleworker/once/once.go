@@ -158,7 +158,8 @@ type state struct {
 	done          *DoneError // nil: there is no marker
 }
 
-// refuses is why a run with that token must not do what has no marker: ErrFenced, ErrPruned or nil.
+// refuses is why a run with that token must not do a tick without a marker: ErrFenced, ErrPruned or
+// nil.
 func (s state) refuses(k key, token int64) error {
 	switch {
 	case s.token > token:
@@ -227,11 +228,11 @@ func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error)
 	return s, err
 }
 
-// Resolver returns a singleworker.Config.Resolve for handlers that use Do, as the ones of Wrap do. It
-// finds the marker of the run's tick, and the run that wrote it. If there is none, the interrupted
-// run will write none any more, because the resolver has raised the fence. The markers of steps do
-// not count: a handler of several steps says by Do, after the last one, that all is done. Errors
-// are ErrFenced and ErrPruned, as of Do, and what the database returns.
+// Resolver returns a singleworker.Config.Resolve for handlers that use Do, as the ones of Wrap do.
+// It finds the marker of the run's tick, and the run that wrote it. If there is none, the
+// interrupted run will write none any more, because the resolver has raised the fence. The markers
+// of steps do not count: a handler of several steps says by Do, after the last one, that all is
+// done. Errors are ErrFenced and ErrPruned, as of Do, and what the database returns.
 func Resolver(db *DB) singleworker.Resolver {
 	return func(ctx context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
 		k, err := keyOf(run, "")

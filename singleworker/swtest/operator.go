@@ -20,9 +20,17 @@ func (c *Cluster) Admin(f func(ctx context.Context, client *admin.Client) error)
 
 func (c *Cluster) operate(what string, f func(ctx context.Context, client *admin.Client) error) {
 	c.tb.Helper()
+	c.within(what, func(ctx context.Context) error {
+		return c.group.Operate(ctx, func(client *admin.Client) error { return f(ctx, client) })
+	})
+}
+
+// within fails the test with the error of f, whose context ends after Config.Timeout.
+func (c *Cluster) within(what string, f func(ctx context.Context) error) {
+	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
-	if err := c.group.Operate(ctx, func(client *admin.Client) error { return f(ctx, client) }); err != nil {
+	if err := f(ctx); err != nil {
 		c.tb.Fatalf("swtest: %s: %v", what, err)
 	}
 }
@@ -31,20 +39,13 @@ func (c *Cluster) operate(what string, f func(ctx context.Context, client *admin
 // if the existing job differs.
 func (c *Cluster) Submit(job singleworker.Job) {
 	c.tb.Helper()
-	c.operate("submit "+job.Name, func(ctx context.Context, client *admin.Client) error {
-		_, err := client.Submit(ctx, job, admin.SubmitOptions{})
-		return err
-	})
+	c.within("submit "+job.Name, func(ctx context.Context) error { return c.group.Submit(ctx, job) })
 }
 
 // Cancel deletes a job like an operator. It does nothing if there is none.
 func (c *Cluster) Cancel(job string) {
 	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
-	defer cancel()
-	if err := c.group.Cancel(ctx, job); err != nil {
-		c.tb.Fatalf("swtest: cancel %s: %v", job, err)
-	}
+	c.within("cancel "+job, func(ctx context.Context) error { return c.group.Cancel(ctx, job) })
 }
 
 // Trigger asks for a manual run of a job like an operator, without waiting for it.

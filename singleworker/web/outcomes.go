@@ -18,6 +18,10 @@ type snapshot struct {
 	jobList func() ([]byte, error) // the JSON document, encoded once
 }
 
+// rest is for how long the snapshot is shown while nothing changes: servers send a thousand jobs in
+// a second at most.
+func (s *snapshot) rest() time.Duration { return time.Duration(len(s.jobs)) * time.Millisecond }
+
 // jobDetail is a job with the requests that are pending.
 type jobDetail struct {
 	status   admin.JobStatus

@@ -37,7 +37,8 @@ func (a *actions) put(ctx context.Context, o *order) (api.Document, error) {
 		if err != nil {
 			return api.Document{}, changed(err)
 		}
-		opts.Replace, opts.Seen = true, &admin.Seen{ID: was.ID, Version: was.Version}
+		seen := was.Seen()
+		opts.Replace, opts.Seen = true, &seen
 	case match != "" && absent == "":
 		if opts.Seen, err = seenIn(match); err != nil {
 			return api.Document{}, err

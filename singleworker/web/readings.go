@@ -8,8 +8,9 @@ import (
 )
 
 // readings are shared by viewers: of each thing one reading at a time, whose outcome is kept for a
-// while. A reading is for all, as with the group, or it is a viewer's own: then it is in the
-// viewer's budget, waits for its turn, and ends when nobody waits for it.
+// while: for its rest, up to maxRest, if it has one and nobody tells that the thing has changed. A
+// reading is for all, as with the group, or it is a viewer's own: then it is in the viewer's
+// budget, waits for its turn, and ends when nobody waits for it.
 type readings struct {
 	period time.Duration
 	turns  chan struct{} // buffers one for each viewer's own reading that is under way
@@ -44,9 +45,6 @@ const (
 	// maxRest is how long an error is kept at most, and an old reading of a large group: one that
 	// failed slowly is soon tried again, and no viewer waits longer for news.
 	maxRest = 10 * time.Second
-	// jobRest is for how long a reading of the group is shown for each of its jobs if nothing is told
-	// to have changed, up to maxRest: the servers read a thousand jobs in a second at most.
-	jobRest = time.Millisecond
 	// maxReadings are viewers' own readings that are under way.
 	maxReadings = 8
 	// maxKept is how many bytes of viewers' own readings are kept, about.
@@ -179,8 +177,8 @@ func (r *readings) keep(key string, f *flight, took time.Duration) {
 	}
 	rest = max(r.period, rest)
 	f.soonest = time.Now().Add(rest)
-	if s, ok := f.value.(*snapshot); ok && f.err == nil && !f.changed {
-		rest = max(rest, min(maxRest, jobRest*time.Duration(len(s.jobs))))
+	if of, large := f.value.(interface{ rest() time.Duration }); large && f.err == nil && !f.changed {
+		rest = max(rest, min(maxRest, of.rest()))
 	}
 	f.expires = time.Now().Add(rest)
 	if r.flights[key] != f || f.cancel == nil {

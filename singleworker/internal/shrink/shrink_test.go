@@ -7,8 +7,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/shrink"
 )
 
-// Of a failure that needs two parts, these two are left. Whoever has no time for more gets what is
-// left by then.
+// The two parts that a failure needs are left. Whoever has no time for more gets the list as it is
+// by then.
 func TestFewest(t *testing.T) {
 	t.Parallel()
 	var all []int

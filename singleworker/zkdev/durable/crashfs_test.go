@@ -27,7 +27,7 @@ type inode struct {
 	size         int
 }
 
-// content is what is read.
+// content is the file as it is read.
 func (f *inode) content() []byte {
 	return append(bytes.Clone(f.data), make([]byte, max(0, f.size-len(f.data)))...)
 }

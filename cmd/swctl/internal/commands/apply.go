@@ -248,7 +248,7 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 		s.Outcome = done.Outcome
 		return group.Refused(err)
 	case files.Prune:
-		_, err := client.CancelSeen(ctx, s.Name, admin.Seen{ID: s.Was.ID, Version: s.Was.Version})
+		_, err := client.CancelSeen(ctx, s.Name, s.Was.Seen())
 		if err == nil || errors.Is(err, admin.ErrNotFound) {
 			s.Outcome = outcomePruned
 			return nil

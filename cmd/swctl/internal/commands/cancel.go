@@ -88,7 +88,7 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 // act cancels the jobs and reports those that are gone, also when it fails halfway.
 func (c *cancellation) act(ctx context.Context, client group.Client) error {
 	err := each(c.victims, func(victim admin.JobStatus) error {
-		was, err := client.CancelSeen(ctx, victim.Name, admin.Seen{ID: victim.ID, Version: victim.Version})
+		was, err := client.CancelSeen(ctx, victim.Name, victim.Seen())
 		switch {
 		case errors.Is(err, admin.ErrNotFound) && (c.all || c.ignoreMissing):
 			c.Sayf("%s: %v any more, ignored", victim.Name, admin.ErrNotFound)

@@ -275,7 +275,7 @@ func (f *fakeClient) Get(ctx context.Context, name string) (admin.JobStatus, err
 
 func (f *fakeClient) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {
 	is := f.jobs[name]
-	return f.CancelSeen(ctx, name, admin.Seen{ID: is.ID, Version: is.Version})
+	return f.CancelSeen(ctx, name, is.Seen())
 }
 
 func (f *fakeClient) CancelSeen(ctx context.Context, name string, seen admin.Seen) (admin.JobStatus, error) {
@@ -286,7 +286,7 @@ func (f *fakeClient) CancelSeen(ctx context.Context, name string, seen admin.See
 	if !ok {
 		return admin.JobStatus{}, missing("cancel " + name)
 	}
-	if seen != (admin.Seen{ID: job.ID, Version: job.Version}) {
+	if seen != job.Seen() {
 		return admin.JobStatus{}, fmt.Errorf("cancel: %s: %w", name, admin.ErrConflict)
 	}
 	delete(f.jobs, name)

@@ -94,7 +94,8 @@ func (opts Options) step(e Entry, was admin.JobStatus, exists bool) Step {
 		}
 		return s
 	}
-	s.Options.Replace, s.Options.Seen = true, &admin.Seen{ID: was.ID, Version: was.Version}
+	seen := was.Seen()
+	s.Options.Replace, s.Options.Seen = true, &seen
 	s.Differences = append(s.Differences, fields.Differences(was.Job.WithDefaults(), e.Job.WithDefaults())...)
 	if s.Options.Set != was.Set {
 		s.differs("set", was.Set, s.Options.Set)
