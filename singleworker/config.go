@@ -107,6 +107,11 @@ type Config struct {
 	// killed sooner (docker stop does so after 10 s, Kubernetes after 30 s), its
 	// jobs are taken over only after the session timeout.
 	StopGrace time.Duration
+	// StartupDelay is how long after the beginning of Run this instance takes no jobs, as one whose
+	// caches are cold should not: it is a member of its group, its state is warming, and
+	// Health.Ready says so, which a rolling deploy waits for. Manager.Warm ends that. It has no part
+	// in the election of LatchMode meanwhile. Default 0: none. At most 1 h.
+	StartupDelay time.Duration
 	// Mode is how the group shares its jobs. All instances must have the same.
 	// Default: LeaseMode.
 	Mode Mode
@@ -198,6 +203,7 @@ const (
 	minMaxClockOffset = time.Second
 	maxWeight         = 1000
 	maxHistorySize    = 200
+	maxStartupDelay   = time.Hour
 )
 
 // Format prints the Config without Auth, which is a secret.
@@ -251,6 +257,8 @@ func (c Config) validate() error {
 		invalid.Check("HistorySize", c.HistorySize, checkHistorySize(c.HistorySize)),
 		invalid.Check("MaxClockOffset", c.MaxClockOffset, unless(NoClockLimit, c.MaxClockOffset, minMaxClockOffset)),
 		invalid.Check("StopGrace", c.StopGrace, atLeast(c.StopGrace, 0)),
+		invalid.Check("StartupDelay", c.StartupDelay, atLeast(c.StartupDelay, 0)),
+		invalid.Check("StartupDelay", c.StartupDelay, atMost(c.StartupDelay, maxStartupDelay)),
 		invalid.Check("MaxSlots", c.MaxSlots, notNegative(c.MaxSlots)),
 		invalid.Check("MaxRunning", c.MaxRunning, notNegative(c.MaxRunning)),
 		invalid.Check("Weight", c.Weight, checkWeight(c.Weight)),

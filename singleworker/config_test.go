@@ -56,6 +56,8 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 		{"MaxClockOffset", func(c *Config) { c.MaxClockOffset = time.Second - 1 }, `MaxClockOffset "999.999999ms": want at least 1s`},
 		{"MaxClockOffset", func(c *Config) { c.MaxClockOffset = -time.Second }, `MaxClockOffset "-1s": want at least 1s`},
 		{"StopGrace", func(c *Config) { c.StopGrace = -2 }, `StopGrace "-2ns": want at least 0s`},
+		{"StartupDelay", func(c *Config) { c.StartupDelay = -1 }, `StartupDelay "-1ns": want at least 0s`},
+		{"StartupDelay", func(c *Config) { c.StartupDelay = time.Hour + 1 }, `StartupDelay "1h0m0.000000001s": want at most 1h0m0s`},
 		{"Weight", func(c *Config) { c.Weight = -1 }, `Weight "-1": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"Weight", func(c *Config) { c.Weight = 1001 }, `Weight "1001": want 1 to 1000; to own nothing, disable the instance or register no handlers`},
 		{"MaxSlots", func(c *Config) { c.MaxSlots = -1 }, `MaxSlots "-1": want 0 for no limit, or a positive number`},
@@ -96,7 +98,7 @@ func TestServerTypeOfTheSample(t *testing.T) {
 // refuse, and add it to the tests of this file.
 func TestNoFieldIsForgotten(t *testing.T) {
 	t.Parallel()
-	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod HeartbeatPeriod ClaimGrace HistorySize MaxClockOffset StopGrace MaxSlots MaxRunning Weight Labels Address")
+	checked := strings.Fields("Servers ServerType InstanceID Version Auth ACL Mode LatchPath SessionTimeout SyncPeriod HeartbeatPeriod ClaimGrace HistorySize MaxClockOffset StopGrace StartupDelay MaxSlots MaxRunning Weight Labels Address")
 	anything := strings.Fields("TLS Dial Logger Hooks Middleware Resolve")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if !slices.Contains(checked, field.Name) && !slices.Contains(anything, field.Name) {

@@ -93,8 +93,8 @@ func (h Health) Live() error {
 }
 
 // Ready returns nil, or why the instance cannot take jobs now: it is not connected, not part of its
-// group yet, has not read the jobs, or is draining, drained, disabled, stopping, or not alive. An
-// instance that stands by in latch mode is ready: it can lead.
+// group yet, has not read the jobs, or is warming (Config.StartupDelay), draining, drained,
+// disabled, stopping, or not alive. An instance that stands by in latch mode is ready: it can lead.
 func (h Health) Ready() error {
 	if err := h.Live(); err != nil {
 		return err

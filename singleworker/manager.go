@@ -38,6 +38,7 @@ type Manager struct {
 	mu       sync.Mutex
 	started  bool
 	drained  bool          // Drain was called
+	warm     bool          // Warm was called
 	bridge   *bridge       // nil before Run
 	begun    chan struct{} // closed when Run has begun
 	handlers handlers
@@ -235,6 +236,19 @@ func (m *Manager) Drain(ctx context.Context) error {
 	return nil
 }
 
+// Warm ends Config.StartupDelay: the instance takes its share of the jobs from now on. It may be
+// called before Run, which then begins without the delay, repeatedly, and by any goroutine. An
+// instance that is drained or disabled stays so.
+func (m *Manager) Warm() {
+	m.mu.Lock()
+	m.warm = true
+	w := m.bridge
+	m.mu.Unlock()
+	if w != nil {
+		w.coord.Warm()
+	}
+}
+
 // wire builds the parts of one Run. mu must be held.
 func (m *Manager) wire(ctx context.Context) *bridge {
 	clock, source := leases.NewClockOf(wall.Of(ctx)), chance.Of(ctx)
@@ -248,6 +262,10 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		declarations = append(declarations, member.Declaration{Job: name, Spec: m.jobs[name]})
 	}
 	m.jobs = nil // thousands, perhaps
+	startupDelay := m.cfg.StartupDelay
+	if m.warm {
+		startupDelay = 0
+	}
 	w.coord = coord.New(coord.Config{
 		Conn: m.conn, ServerType: m.cfg.ServerType,
 		SyncPeriod: m.cfg.SyncPeriod, HeartbeatPeriod: m.cfg.HeartbeatPeriod,
@@ -264,6 +282,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Latch: m.cfg.Mode == LatchMode, LatchPath: m.cfg.LatchPath, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),
 			MaxClockOffset: m.cfg.MaxClockOffset,
+			StartupDelay:   startupDelay,
 		},
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Chance: source, Logger: m.cfg.Logger,
 	})

@@ -22,6 +22,7 @@ const (
 	InstanceDisabled   = "disabled"    // it owns nothing until it is enabled, even after restarts
 	InstanceStandby    = "standby"     // latch mode: it owns nothing because it is not the leader
 	InstanceWrongClock = "wrong_clock" // it owns nothing because its clock is wrong
+	InstanceWarming    = "warming"     // it owns nothing yet: Config.StartupDelay
 	InstanceStopping   = "stopping"    // it hands its jobs over and leaves
 	InstanceUnreadable = "unreadable"  // its record may not be read, or someone edited it
 	InstanceNone       = "none"        // no session holds its node: someone created it manually, and nothing runs
@@ -85,7 +86,7 @@ type Instance struct {
 // closed reports whether the instance takes no jobs.
 func (i Instance) closed() bool {
 	switch i.State {
-	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping, InstanceStandby, InstanceWrongClock:
+	case InstanceDraining, InstanceDrained, InstanceDisabled, InstanceStopping, InstanceStandby, InstanceWrongClock, InstanceWarming:
 		return true
 	}
 	return false

@@ -127,6 +127,9 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 	return nil
 }
 
+// Warm ends the delay of the start.
+func (c *Coordinator) Warm() { c.loop.Post(c.member.Warmup.End) }
+
 // Commit writes decisions on slots' ticks; see journal.Journal.Commit.
 func (c *Coordinator) Commit(all []*ticks.Commit, done func(int, *zkrec.Tick, error)) {
 	c.journal.Commit(all, done)
@@ -169,6 +172,7 @@ func (h handler) Turn() {
 		h.member.ApplyClosing() // it may have been closed before Run
 	}
 	now := h.loop.Now()
+	h.member.Warmup.Check()
 	if now >= h.nextSync {
 		h.nextSync = now + h.loop.Chance.Jitter("sync")(h.loop.SyncPeriod())
 		h.sync()
@@ -231,7 +235,7 @@ func (h handler) Settled() (done bool, err error) {
 
 // Next is when the next heartbeat or sync is due, or the loop shows that it turns.
 func (h handler) Next() time.Duration {
-	next := min(h.nextSync, h.loop.Now()+pulse)
+	next := h.member.Warmup.Next(min(h.nextSync, h.loop.Now()+pulse))
 	departing, _ := h.member.Departure()
 	switch {
 	case h.loop.Joined():

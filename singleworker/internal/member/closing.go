@@ -10,9 +10,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// An instance is closed, and takes no further slots, for five reasons: it leaves (Leave), its
-// program drains it (Drain), an operator does with an order, a node below _disabled, or disables
-// its host, its clock is wrong (Clock), or it stands by in latch mode. The others learn of all but
+// An instance is closed, and takes no further slots, for six reasons: it leaves (Leave), its
+// program drains it (Drain), it has just started and is not warm (Warmup), an operator drains it with
+// an order, a node below _disabled, or disables its host, its clock is wrong (Clock), or it stands
+// by in latch mode. The others learn of all but
 // orders from its record, which is written before the first slot is offered. Everybody reads orders
 // with the group, so nobody offers a slot to an instance that has not heard of its order yet, nor
 // waits for one that has not heard that its order was lifted.
@@ -21,6 +22,7 @@ import (
 type closing struct {
 	leaving bool
 	drained bool   // by the program
+	cold    bool   // the delay of its start has not ended
 	standby bool   // in latch mode: another instance leads, or none does
 	order   *order // nil when none binds this incarnation
 	// excluded is the order for the host as a whole, or nil.
@@ -44,8 +46,17 @@ func (cl *closing) closed() bool {
 // withheld reports whether the program, an operator or a wrong clock keeps this instance from
 // owning anything.
 func (cl *closing) withheld() bool {
-	return cl.drained || cl.wrongClock || cl.order != nil || cl.excluded != nil
+	return cl.cold || cl.ordered() || cl.wrongClock
 }
+
+// ordered reports whether the program or an operator has told this instance to own nothing.
+func (cl *closing) ordered() bool {
+	return cl.drained || cl.order != nil || cl.excluded != nil
+}
+
+// onlyWarming reports whether nothing but the delay of its start keeps this instance from owning
+// anything. It owns nothing then: it has not been open yet.
+func (cl *closing) onlyWarming() bool { return cl.cold && !cl.ordered() && !cl.wrongClock }
 
 // Leave begins to hand back every slot, each as soon as it is idle. Idempotent.
 func (m *Member) Leave() {

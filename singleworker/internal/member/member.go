@@ -38,7 +38,9 @@ type Config struct {
 	// MaxClockOffset is how far the wall clock may differ from ZooKeeper's before the instance is
 	// closed. Zero, or less: there is no limit.
 	MaxClockOffset time.Duration
-	Declarations   []Declaration
+	// StartupDelay is how long it is closed from its start on.
+	StartupDelay time.Duration
+	Declarations []Declaration
 }
 
 // The notices of this room.
@@ -70,6 +72,7 @@ type Member struct {
 	Entry    *Entry    // into the group
 	Clock    *Clock    // this instance's, and the others' as they publish it
 	Place    *Place    // of this one
+	Warmup   *Warmup   // of this one, at its start
 
 	loop *session.Loop
 	cfg  Config
@@ -102,8 +105,9 @@ func New(loop *session.Loop, cfg Config) *Member {
 		Roster:  &Roster{loop: loop},
 		Entry:   newEntry(loop, cfg),
 		Place:   &Place{loop: loop, id: cfg.ID, instance: cfg.Instance},
-		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch},
+		loop:    loop, cfg: cfg, closing: closing{drained: cfg.Drained, standby: cfg.Latch, cold: cfg.StartupDelay > 0},
 	}
+	m.Warmup = &Warmup{member: m, until: loop.Now() + cfg.StartupDelay}
 	m.Outages = &Outages{loop: loop, id: cfg.ID, cleanup: m.Cleanup}
 	m.Departed = newDeparted(loop, cfg.ID, m.Cleanup)
 	m.Clock = &Clock{member: m, limit: cfg.MaxClockOffset}
@@ -156,6 +160,8 @@ func (m *Member) State() string {
 		return zkrec.InstanceActive
 	case m.closing.wrongClock:
 		return zkrec.InstanceWrongClock
+	case m.closing.onlyWarming():
+		return zkrec.InstanceWarming
 	case !m.Drained():
 		return zkrec.InstanceDraining
 	case m.closing.excluded != nil, m.closing.order != nil && m.closing.order.Incarnation == "":

@@ -76,6 +76,51 @@ func TestReadyOfAnInstanceThatIsRefused(t *testing.T) {
 	})
 }
 
+// An instance whose start is delayed is not ready, and owns nothing, until its program is warm. One
+// that was warm before Run has no delay.
+func TestReadyOnceWarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := swtest.New(t, swtest.Config{})
+		setup := sharing(t, c, 2, "@every 1s", func(context.Context, *singleworker.Run) error { return nil })
+		setup.Configure = func(cfg *singleworker.Config) { cfg.StartupDelay = 10 * time.Minute }
+		i := c.Start("i0", setup)
+		time.Sleep(settled)
+		if got, want := ready(i), "the instance is warming"; got != want || i.Manager().Health().Owned != 0 {
+			t.Errorf("cold: %s, want %s; it owns %d", got, want, i.Manager().Health().Owned)
+		}
+		i.Manager().Warm()
+		time.Sleep(settled)
+		if h := i.Manager().Health(); ready(i) != "ready" || h.Owned != 2 {
+			t.Errorf("warm: %s, %+v", ready(i), h)
+		}
+		if err := i.Stop(); err != nil {
+			t.Error(err)
+		}
+		m, err := singleworker.New(singleworker.Config{
+			Servers: "zkdev1:2181", ServerType: "group", InstanceID: "i1", StartupDelay: 10 * time.Minute,
+			Dial: c.Server.Dial,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Warm()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		if err := m.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if state := m.Health().State; state != admin.InstanceActive {
+			t.Errorf("warm before Run: %s", state)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An instance reports on itself while it works, is drained, and loses ZooKeeper; the hooks tell of
 // its sessions.
 func TestHealth(t *testing.T) {

@@ -17,7 +17,10 @@ const (
 	// InstanceWrongClock hands over its slots and takes none, because its clock is wrong. Older
 	// versions take it for a state of a newer version, and so for closed.
 	InstanceWrongClock = "wrong_clock"
-	InstanceStopping   = "stopping" // drains and leaves
+	// InstanceWarming owns and takes nothing, because it has just started. Older versions take it for
+	// closed, too.
+	InstanceWarming  = "warming"
+	InstanceStopping = "stopping" // drains and leaves
 )
 
 // Instance is the ephemeral record of a running instance.

@@ -13,7 +13,7 @@ import (
 // instanceStates are all states of instances, for series that begin at zero.
 var instanceStates = []string{
 	admin.InstanceActive, admin.InstanceStandby, admin.InstanceDraining, admin.InstanceDrained, admin.InstanceDisabled,
-	admin.InstanceStopping, admin.InstanceWrongClock, admin.InstanceUnreadable, admin.InstanceNone,
+	admin.InstanceStopping, admin.InstanceWrongClock, admin.InstanceWarming, admin.InstanceUnreadable, admin.InstanceNone,
 }
 
 // count counts by a key.

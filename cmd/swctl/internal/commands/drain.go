@@ -149,7 +149,7 @@ func awaitDrained(ctx context.Context, client group.Client, id string) (*admin.I
 func noteIfLast(ctx context.Context, c *cmdline.Call, client group.Client) error {
 	all, err := client.Instances(ctx)
 	open := func(i admin.Instance) bool {
-		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby
+		return i.State == admin.InstanceActive || i.State == admin.InstanceStandby || i.State == admin.InstanceWarming
 	}
 	if err == nil && len(all) > 0 && !slices.ContainsFunc(all, open) {
 		c.Notef("no instance takes jobs now: nothing runs until one is started or enabled")

@@ -22,7 +22,8 @@ func instancesCommand(e *env) *cmdline.Command {
 that it may own (Config.MaxSlots), if there is a limit. Only an active instance
 takes jobs: one that is draining or stopping hands over what it owns as soon as its runs
 end; one that is drained or disabled owns nothing, nor does one with the STATE wrong_clock,
-whose clock differs from ZooKeeper's by more than Config.MaxClockOffset. A node with the
+whose clock differs from ZooKeeper's by more than Config.MaxClockOffset, nor yet one that is
+warming: it has just started (Config.StartupDelay). A node with the
 STATE none is not an instance: no session holds it. NOTE says why, and who told one to
 drain, and how far a clock differs: the jobs of that instance run too early or too late
 by that much, but never twice.
