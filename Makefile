@@ -30,6 +30,12 @@ PURE := ./cmd/swctl/internal/output ./sample/record ./singleworker/admin/plain .
 # Whose tests draw scenarios from seeds: a tenth of them by default, all with -sim.all (internal/simkit).
 RANDOM_TESTS := $(patsubst %,./singleworker/internal/%,election lease runner sim swtest ticks zkconn)
 
+# Those of them that have goroutines: with the race detector, which makes a simulation ten times slower, they draw a fiftieth.
+RANDOM_RACES := $(filter-out %/lease %/ticks,$(RANDOM_TESTS))
+
+# Handlers in virtual time, one at a time, whose weeks under faults are long: the engine below them has tests of its own.
+LONG := ./sample/payments
+
 # Compilers and tests without a server collect their garbage less often: a sixth of their time went there. In
 # integration, chaos and benchmarks, which measure real time or memory, the default stays.
 quick unit race: export GOGC := 400
@@ -94,10 +100,11 @@ unit: ## the tests that need no server, with all random scenarios
 	go test $(RANDOM_TESTS) -sim.all
 
 .PHONY: race
-race: ## the tests that need no server with the race detector, and half of all random scenarios without it
-	go test -vet=off $(HOUSE) $(filter-out $(RANDOM_TESTS),$(PURE))
-	go test -vet=off -race -timeout 45m $$(go list ./... | grep -v '/integration' | grep -v -x -F "$$(go list $(HOUSE) $(PURE))")
-	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.5
+race: ## the tests that need no server with the race detector, and a quarter of all random scenarios without it
+	go test -vet=off $(HOUSE) $(LONG) $(filter-out $(RANDOM_TESTS),$(PURE))
+	go test -vet=off -race -timeout 30m $$(go list ./... | grep -v '/integration' | grep -v -x -F "$$(go list $(HOUSE) $(LONG) $(PURE) $(RANDOM_RACES))")
+	go test -vet=off -race -timeout 30m $(RANDOM_RACES) -sim.share=0.02
+	go test -vet=off -timeout 30m $(RANDOM_TESTS) -sim.all -sim.share=0.25
 
 # Not part of test: it needs the network, and says something about the day. It fails if the database cannot be reached.
 .PHONY: vulncheck

@@ -64,7 +64,7 @@ func rollingRestart(t *testing.T, c *swtest.Cluster) {
 		Handlers:  make(map[string]singleworker.Handler),
 		Configure: func(cfg *singleworker.Config) { cfg.Hooks.OnRecorded = acc.recorded },
 	}
-	jobs := simkit.Share(60)
+	jobs := max(6, simkit.Share(60)) // one for each instance
 	for k := range jobs {
 		name := fmt.Sprintf("job%d", k)
 		setup.Handlers[name] = working(20 * time.Millisecond)
