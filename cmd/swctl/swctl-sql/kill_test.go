@@ -15,7 +15,7 @@ import (
 )
 
 // The test binary is also swctl-sql: a test's arguments are flags, swctl's begin with a command.
-// And it is an owner of testDeaths, and an instance of testAskKills.
+// And it is an owner of testDeaths, and an instance of TestKills.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):

@@ -184,8 +184,8 @@ var checks = map[string]func(t *testing.T, g target, do doer) (breaches []string
 	"repeats": checkRepeats, "owners": checkOwners, "failures": checkFailures, "late": checkLate,
 }
 
-// checkRepeats has each tick attempted many times at once, and then once more: a strict isolation may
-// have refused all but one of those.
+// checkRepeats has each tick attempted many times at once, and then once more: a strict isolation
+// may have refused all but one of those.
 func checkRepeats(t *testing.T, g target, do doer) (breaches []string) {
 	t.Helper()
 	const ticks, attempts = 10, 8
