@@ -33,7 +33,8 @@
 //
 // After an error of COMMIT, Do looks for its marker in another transaction, which waits for the
 // first one at the fence, and so finds out whether it was committed. If the database does not
-// answer for five seconds, Do returns the error, and the next attempt finds out.
+// answer for five seconds, in which it is asked again and again, Do returns the error, and the next
+// attempt finds out. The run has failed then, so there is one only if the job has Retries.
 //
 // # A run whose result is lost
 //

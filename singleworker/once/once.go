@@ -187,14 +187,16 @@ func (db *DB) enter(ctx context.Context, tx *sql.Tx, k key, token int64) (s stat
 	return s, err
 }
 
-// settleTime is how long Do asks about a COMMIT, also after ctx has ended.
-const settleTime = 5 * time.Second
+// settleTime is how long a database is asked for a marker until it answers, and askAgain the pause
+// between two questions. Where one connection was lost, others of the pool are often lost, too.
+const (
+	settleTime = 5 * time.Second
+	askAgain   = 100 * time.Millisecond
+)
 
 // settle finds out whether a transaction was committed whose COMMIT returned an error.
 func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	s, err := db.find(ctx, k, run.Token)
+	s, err := db.find(context.WithoutCancel(ctx), k, run.Token)
 	switch {
 	case err != nil:
 		return fmt.Errorf("once: %v: whether its transaction was committed is not known, which the next attempt finds out: %w", k, errors.Join(lost, err))
@@ -206,10 +208,35 @@ func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost err
 	return s.done
 }
 
-// find looks for a marker in a transaction of its own, behind the fence, which it raises. So it
+// find asks for a marker until the database answers.
+func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		s, err = db.findNow(ctx, k, token)
+		if err == nil {
+			return s, nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return s, err
+		}
+		if ctx.Err() != nil { // both may be ready
+			return s, err
+		}
+	}
+}
+
+// findNow looks for a marker in a transaction of its own, behind the fence, which it raises. So it
 // waits for a transaction of the slot that is on its way, and one of a smaller token that comes
 // later is refused.
-func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error) {
+func (db *DB) findNow(ctx context.Context, k key, token int64) (s state, err error) {
+	if err := db.check(ctx); err != nil {
+		return s, err
+	}
 	var opts sql.TxOptions
 	if db.d == Postgres { // which refuses a transaction for having waited, at a stricter isolation
 		opts.Isolation = sql.LevelReadCommitted
@@ -232,13 +259,11 @@ func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error)
 // It finds the marker of the run's tick, and the run that wrote it. If there is none, the
 // interrupted run will write none any more, because the resolver has raised the fence. The markers
 // of steps do not count: a handler of several steps says by Do, after the last one, that all is
-// done. Errors are ErrFenced and ErrPruned, as of Do, and what the database returns.
+// done. Errors are ErrFenced and ErrPruned, as of Do, and what the database returns. While the
+// database does not answer, it is asked again, for 5 s, or until ctx ends.
 func Resolver(db *DB) singleworker.Resolver {
 	return func(ctx context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
 		k, err := keyOf(run, "")
-		if err == nil {
-			err = db.check(ctx)
-		}
 		if err != nil {
 			return effects, false, err
 		}
