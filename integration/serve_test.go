@@ -35,33 +35,33 @@ type znode struct {
 	acl  []zk.ACL
 }
 
-func join(t *testing.T, addr string) *zk.Conn {
-	t.Helper()
-	return joinUnless(t, addr, new(atomic.Bool))
+func join(tb testing.TB, addr string) *zk.Conn {
+	tb.Helper()
+	return joinUnless(tb, addr, new(atomic.Bool))
 }
 
 // joinUnless is join, with a client that does not dial while it is held. A ZooKeeper that starts
 // takes connections before it answers them, and never answers those.
-func joinUnless(t *testing.T, addr string, held *atomic.Bool) *zk.Conn {
-	t.Helper()
+func joinUnless(tb testing.TB, addr string, held *atomic.Bool) *zk.Conn {
+	tb.Helper()
 	dial := zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 		if held.Load() {
 			return nil, errors.New("held")
 		}
-		return (&net.Dialer{Timeout: timeout}).DialContext(t.Context(), network, address)
+		return (&net.Dialer{Timeout: timeout}).DialContext(tb.Context(), network, address)
 	})
 	conn, events, err := zk.Connect(strings.Split(addr, ","), longSession, zk.WithLogInfo(false), dial)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
+	tb.Cleanup(conn.Close)
 	for e := range events {
 		if e.State == zk.StateHasSession {
 			break
 		}
 	}
 	if err := conn.AddAuth("digest", []byte("u:p")); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return conn
 }
@@ -211,8 +211,8 @@ func zxidsOf(nodes map[string]znode) (zxids []int64) {
 }
 
 // startServe starts swctl serve, and returns where it serves and how to end it.
-func startServe(t *testing.T, program, dir, listen string) (addr string, end func(os.Signal) error) {
-	t.Helper()
+func startServe(tb testing.TB, program, dir, listen string) (addr string, end func(os.Signal) error) {
+	tb.Helper()
 	cmd := exec.CommandContext(context.Background(), program, "serve", "--data", dir, "--listen", listen, "-o", "json")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var errs bytes.Buffer
@@ -222,12 +222,12 @@ func startServe(t *testing.T, program, dir, listen string) (addr string, end fun
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var served struct{ ZK string }
 	if err := json.NewDecoder(out).Decode(&served); err != nil {
 		_ = cmd.Wait()
-		t.Fatalf("swctl serve: %v: %s", err, errs.String())
+		tb.Fatalf("swctl serve: %v: %s", err, errs.String())
 	}
 	return served.ZK, func(sig os.Signal) error {
 		if err := cmd.Process.Signal(sig); err != nil {

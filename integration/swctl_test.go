@@ -50,8 +50,8 @@ var swctlBuild struct {
 	err  error
 }
 
-func buildSwctl(t *testing.T) (program string) {
-	t.Helper()
+func buildSwctl(tb testing.TB) (program string) {
+	tb.Helper()
 	b := &swctlBuild
 	b.once.Do(func() {
 		if b.dir, b.err = os.MkdirTemp("", "singleworker-swctl-"); b.err != nil { //nolint:usetesting // as below
@@ -63,7 +63,7 @@ func buildSwctl(t *testing.T) (program string) {
 		}
 	})
 	if b.err != nil {
-		t.Fatal(b.err)
+		tb.Fatal(b.err)
 	}
 	return filepath.Join(b.dir, "swctl")
 }

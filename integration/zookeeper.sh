@@ -111,8 +111,8 @@ write_config() {
 		maxSessionTimeout=30000
 
 		# Writes are not synced to disk, which makes them faster: only a power failure could
-		# lose data, not a killed server.
-		forceSync=no
+		# lose data, not a killed server. Who measures writes sets ZOOKEEPER_SYNC=yes.
+		forceSync=${ZOOKEEPER_SYNC:-no}
 		# The transaction log grows by this many KiB; the default is 64 MiB.
 		preAllocSize=1024
 
