@@ -27,7 +27,9 @@ import (
 type Config struct {
 	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
 	// The default port is 2181. A missing chroot is created with ACL, like every
-	// other node.
+	// other node. "file:DIR" is the server whose data is in that directory of this
+	// machine: swctl serve, or one that the program opens with package
+	// zkdev/durable. TLS is not used there.
 	Servers string
 	// ServerType names the group of instances that share jobs, usually the
 	// application's name. It is the root of the group's tree in ZooKeeper: at

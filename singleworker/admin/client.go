@@ -20,7 +20,8 @@ import (
 
 // Config says where the group's records are.
 type Config struct {
-	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot".
+	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot", or "file:DIR", as
+	// singleworker.Config.Servers says.
 	Servers string
 	// ServerType names the group of instances.
 	ServerType string

@@ -21,7 +21,8 @@ import (
 // field means its default.
 type Config struct {
 	// Servers is ZooKeeper's connect string: "host:port,host:port/chroot". The port defaults to
-	// 2181. A missing chroot is created.
+	// 2181. A missing chroot is created. "file:DIR" is the server for one machine whose data is in
+	// that directory.
 	Servers string
 	// Path is the parent of the contenders' nodes, such as "/billing/leader". All contenders of
 	// an election use the same path. It is created if missing and must have no other children.

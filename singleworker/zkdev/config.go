@@ -26,9 +26,13 @@ type Config struct {
 	// Store keeps the transactions. Default: none, and the server forgets everything.
 	Store Store
 
-	// NoListen opens no socket: clients connect with Dial only. Listen is then ignored. Tests in
-	// a testing/synctest bubble need it.
+	// NoListen opens no port: clients connect with Dial, or by Socket. Listen is then ignored. Tests
+	// in a testing/synctest bubble need it.
 	NoListen bool
+
+	// Socket is the path of a Unix socket to listen on as well, of which there must be no file. Only
+	// the user that the process runs as can connect. Default: none.
+	Socket string
 
 	// Tick is the interval at which sessions expire: a session ends at the first tick after its
 	// timeout. Default 500ms.

@@ -11,13 +11,13 @@ import (
 // acceptPause is how long the server waits after a failure to accept a connection.
 const acceptPause = 100 * time.Millisecond
 
-// A life is the goroutines from a start to the next stop: one for timers, one that accepts
-// connections, and a reader and a writer per connection. A restart creates a new life, so that
-// nothing left from the old one can affect it.
+// A life is the goroutines from a start to the next stop: one for timers, one for each listener,
+// and a reader and a writer per connection. A restart creates a new life, so that nothing left from
+// the old one can affect it.
 type life struct {
-	listener net.Listener  // or nil
-	stopping chan struct{} // closed when the life ends
-	over     chan struct{} // closed, with owner held, when this life no longer owns core
+	listeners []net.Listener
+	stopping  chan struct{} // closed when the life ends
+	over      chan struct{} // closed, with owner held, when this life no longer owns core
 
 	// owner guards core. It is never held while waiting for anything: the goroutine that has read
 	// a request handles it, without handing it over.
@@ -35,15 +35,15 @@ type life struct {
 	wg      sync.WaitGroup     // Add only with mu held and before stopped
 }
 
-func newLife(owned *core, listener net.Listener) *life {
+func newLife(owned *core, listeners ...net.Listener) *life {
 	l := &life{
-		listener: listener,
-		stopping: make(chan struct{}),
-		over:     make(chan struct{}),
-		core:     owned,
-		timer:    time.NewTimer(time.Hour),
-		conns:    map[*conn]struct{}{},
-		room:     maxConns,
+		listeners: listeners,
+		stopping:  make(chan struct{}),
+		over:      make(chan struct{}),
+		core:      owned,
+		timer:     time.NewTimer(time.Hour),
+		conns:     map[*conn]struct{}{},
+		room:      maxConns,
 	}
 	l.less.L = &l.owner
 	l.do(func(*core) {}) // sets the timer for sessions kept from the last life
@@ -51,8 +51,8 @@ func newLife(owned *core, listener net.Listener) *life {
 	if owned.disk != nil {
 		l.wg.Go(l.commit)
 	}
-	if listener != nil {
-		l.wg.Go(l.accept)
+	for _, listener := range listeners {
+		l.wg.Go(func() { l.accept(listener) })
 	}
 	return l
 }
@@ -78,8 +78,8 @@ func (l *life) halt() {
 	l.mu.Lock()
 	if !l.stopped {
 		l.stopped = true
-		if l.listener != nil {
-			_ = l.listener.Close()
+		for _, listener := range l.listeners {
+			_ = listener.Close()
 		}
 		for c := range l.conns {
 			c.out.cut()
@@ -136,9 +136,9 @@ func (l *life) hasRoom() bool {
 }
 
 // accept serves new connections. It continues after errors such as too many open files.
-func (l *life) accept() {
+func (l *life) accept(listener net.Listener) {
 	for {
-		nc, err := l.listener.Accept()
+		nc, err := listener.Accept()
 		switch {
 		case err == nil && l.hasRoom():
 			l.serve(nc, nil)

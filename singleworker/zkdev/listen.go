@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 )
 
@@ -17,18 +18,35 @@ const (
 	portTries = 100
 )
 
-// listen listens on the address that the server had before, if any. The caller holds mu.
-func (s *Server) listen() (net.Listener, error) {
-	addr := s.config.Listen
-	if s.addr != "" {
-		addr = s.addr
+// listen listens on the address that the server had before, if any, and on the socket. The caller
+// holds mu.
+func (s *Server) listen() (listeners []net.Listener, err error) {
+	if !s.config.NoListen {
+		addr := s.config.Listen
+		if s.addr != "" {
+			addr = s.addr
+		}
+		listener, err := listenOn(addr)
+		if err != nil {
+			return nil, fmt.Errorf("zkdev: %w", err)
+		}
+		s.addr = listener.Addr().String()
+		listeners = append(listeners, listener)
 	}
-	listener, err := listenOn(addr)
-	if err != nil {
-		return nil, fmt.Errorf("zkdev: %w", err)
+	if s.config.Socket != "" {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", s.config.Socket)
+		if err == nil {
+			listeners = append(listeners, listener)
+			err = os.Chmod(s.config.Socket, 0o600)
+		}
+		if err != nil {
+			for _, listener := range listeners {
+				_ = listener.Close()
+			}
+			return nil, fmt.Errorf("zkdev: %w", err)
+		}
 	}
-	s.addr = listener.Addr().String()
-	return listener, nil
+	return listeners, nil
 }
 
 func listenOn(addr string) (net.Listener, error) {

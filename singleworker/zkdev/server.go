@@ -57,15 +57,12 @@ func (s *Server) Start() error {
 	if s.life != nil && !s.life.isOver() {
 		return ErrRunning
 	}
-	var listener net.Listener
-	if !s.config.NoListen {
-		var err error
-		if listener, err = s.listen(); err != nil {
-			return err
-		}
+	listeners, err := s.listen()
+	if err != nil {
+		return err
 	}
 	s.core.start(time.Now())
-	s.life = newLife(s.core, listener)
+	s.life = newLife(s.core, listeners...)
 	s.config.Logger.Warn("server started", "addr", s.addr, "notice", s.core.notice())
 	return nil
 }

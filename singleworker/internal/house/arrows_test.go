@@ -180,7 +180,7 @@ var forbidden = []arrow{
 	{
 		from: "...",
 		except: []string{
-			"cmd/swctl/internal/commands", "sample/demo", "sample/elector", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
+			"cmd/swctl/internal/commands", "sample/demo", "sample/elector", "sample/embedded", "sample/sql/fencing", "sample/sql/shards", "singleworker/zkdev/...", "singleworker/swtest", "singleworker/internal/swtest",
 			"singleworker/internal/roomtest",
 		},
 		to:     []string{"singleworker/zkdev/..."},

@@ -269,11 +269,19 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	return conn, nil
 }
 
-// connect opens a connection to a server, and secures it if that is configured.
+// connect opens a connection to a server, and secures it if that is configured: a socket needs no
+// TLS.
 func (c *Conn) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := c.cfg.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
+	}
+	if path, ok := socketOf(address); ok {
+		raw, err := dial(ctx, "unix", path)
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+			err = fmt.Errorf("no process serves it (swctl serve --data, or a program with package zkdev/durable): %w", err)
+		}
+		return raw, err
 	}
 	raw, err := dial(ctx, network, address)
 	if err != nil || c.cfg.TLS == nil {

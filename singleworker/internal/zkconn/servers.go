@@ -4,15 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
 
 const defaultPort = "2181"
 
+const (
+	// inDirectory begins the address of a server for one machine, before its directory.
+	inDirectory = "file:"
+
+	// socketPath is the path of its socket below that: package durable has it, too.
+	socketPath = "version-2/socket"
+
+	// maxSocketPath is the length that each system allows.
+	maxSocketPath = 103
+)
+
 // ParseServers parses ZooKeeper's connect string, "host[:port],host[:port]/chroot". The port
-// defaults to 2181. IPv6 addresses are in brackets. chroot is "" or begins with '/'.
+// defaults to 2181. IPv6 addresses are in brackets. chroot is "" or begins with '/'. With
+// "file:DIR", it is the server for one machine whose data is there, without a chroot.
 func ParseServers(text string) (servers []string, chroot string, err error) {
+	if path, ok := socketOf(text); ok {
+		switch {
+		case text == inDirectory:
+			err = errors.New("has no directory, want file:DIR")
+		case len(path) > maxSocketPath:
+			err = fmt.Errorf("is too long: the path of its socket, %s, has at most %d bytes", path, maxSocketPath)
+		}
+		return []string{text}, "", err
+	}
 	hosts := text
 	if i := strings.IndexByte(text, '/'); i >= 0 {
 		hosts, chroot = text[:i], strings.TrimSuffix(text[i:], "/")
@@ -28,6 +50,12 @@ func ParseServers(text string) (servers []string, chroot string, err error) {
 		servers = append(servers, server)
 	}
 	return servers, chroot, nil
+}
+
+// socketOf returns the path of the socket of a server for one machine.
+func socketOf(address string) (path string, ok bool) {
+	dir, ok := strings.CutPrefix(address, inDirectory)
+	return filepath.Join(dir, filepath.FromSlash(socketPath)), ok
 }
 
 func parseServer(text string) (string, error) {

@@ -25,6 +25,8 @@ func TestParseServers(t *testing.T) {
 		"[::1]:2182,[2001:db8::7]/x":   {[]string{"[::1]:2182", "[2001:db8::7]:2181"}, "/x"},
 		"zk.example.com.:2181":         {[]string{"zk.example.com.:2181"}, ""},
 		"zk1:1,zk1:65535":              {[]string{"zk1:1", "zk1:65535"}, ""},
+		"file:/var/lib/billing":        {[]string{"file:/var/lib/billing"}, ""},
+		"file:data, 1":                 {[]string{"file:data, 1"}, ""},
 		"[fe80::1%eth0]:2181/p/q/r..s": {[]string{"[fe80::1%eth0]:2181"}, "/p/q/r..s"},
 	} {
 		servers, chroot, err := ParseServers(text)
@@ -60,7 +62,10 @@ func TestParseServersErrors(t *testing.T) {
 		"zk1/./b":        `"." is not a valid node name`,
 		"zk1/a\x00b":     `"a\x00b" is not a valid node name`,
 		"zk1/prod\n":     `"prod\n" is not a valid node name`,
+		"file:":          "has no directory, want file:DIR",
 		"zookeeper://zk": `chroot "//zk": "" is not a valid node name`,
+
+		"file:/" + strings.Repeat("d", 86): "has at most 103 bytes",
 	} {
 		if servers, chroot, err := ParseServers(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseServers(%q) = %q, %q, %v\nwant %s", text, servers, chroot, err, want)

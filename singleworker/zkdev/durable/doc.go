@@ -5,6 +5,10 @@
 //	...
 //	defer server.Close()
 //
+// On its machine, clients of the same user also find it by its directory: they connect to
+// "file:/var/lib/singleworker", which is a socket in version-2 below that. With Config.NoListen, a
+// program of one replica brings its server along, without a port: see sample/embedded.
+//
 // # Guarantees
 //
 // Nobody sees anything of a transaction before it is on disk, with an fsync: no reply, no watch

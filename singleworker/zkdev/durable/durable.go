@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -37,6 +38,11 @@ type Config struct {
 	// Default 127.0.0.1:2181.
 	Listen string
 
+	// NoListen opens no port, for a program that brings its server along. Clients of the same user
+	// on this machine connect to "file:" and Dir, which they can in any case: the manager of the
+	// program, and swctl. Listen is then ignored. Default: false.
+	NoListen bool
+
 	// Logger receives starts, stops, the recovery, protocol errors of clients, steps of the clock,
 	// and why the server has stopped. Default: none.
 	Logger *slog.Logger
@@ -50,6 +56,14 @@ const (
 )
 
 const defaultListen = "127.0.0.1:2181"
+
+const (
+	// socketPath is the socket's below the directory: where clients of "file:DIR" look for it.
+	socketPath = "version-2/socket"
+
+	// maxSocketPath is the length that each system allows.
+	maxSocketPath = 103
+)
 
 // A Server is a ZooKeeper server that keeps its data in files. It is safe for concurrent use.
 type Server struct {
@@ -70,7 +84,14 @@ func Open(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(config, directory(dir))
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	socket, err := socketIn(config)
+	var s *Server
+	if err == nil {
+		s, err = open(config, directory(dir), socket)
+	}
 	if err != nil {
 		return nil, errors.Join(err, locked.Close())
 	}
@@ -78,17 +99,30 @@ func Open(config Config) (*Server, error) {
 	return s, nil
 }
 
-func open(config Config, fs fileSystem) (*Server, error) {
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
+// socketIn returns the path of the socket, which is empty if it would be too long and is not all
+// that there is. It removes the one that a crash has left.
+func socketIn(config Config) (path string, err error) {
+	path = filepath.Join(config.Dir, filepath.FromSlash(socketPath))
+	switch err := os.Remove(path); {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return "", err
+	case len(path) <= maxSocketPath:
+		return path, nil
+	case config.NoListen:
+		return "", fmt.Errorf("%s: the path of a socket has at most %d bytes", path, maxSocketPath)
 	}
+	config.Logger.Warn("no socket for clients on this machine: its path would be too long", "path", path, "limit", maxSocketPath)
+	return "", nil
+}
+
+func open(config Config, fs fileSystem, socket string) (*Server, error) {
 	if config.Listen == "" {
 		config.Listen = defaultListen
 	}
 	s := &Server{store: newStore(fs, config.Logger)}
 	const none = -1
 	server, err := zkdev.New(zkdev.Config{
-		Listen: config.Listen, Store: s.store, Logger: config.Logger, KeepLog: none,
+		Listen: config.Listen, NoListen: config.NoListen, Socket: socket, Store: s.store, Logger: config.Logger, KeepLog: none,
 		Tick: tick, MinSession: minSession, MaxSession: maxSession,
 	})
 	if err != nil {
@@ -101,7 +135,7 @@ func open(config Config, fs fileSystem) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the host:port that the server listens on.
+// Addr returns the host:port that the server listens on. It is empty with Config.NoListen.
 func (s *Server) Addr() string { return s.server.Addr() }
 
 // Failed returns a channel that is closed when the server has stopped by itself, because it could

@@ -38,7 +38,7 @@ func (quiet) Printf(string, ...any) {}
 // TestFullDisk: the server says nothing and stops, with a reason.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	s, err := open(Config{Listen: "127.0.0.1:0"}, fullDisk{directory(t.TempDir())})
+	s, err := open(Config{Listen: "127.0.0.1:0"}, fullDisk{directory(t.TempDir())}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

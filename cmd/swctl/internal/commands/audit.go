@@ -92,7 +92,9 @@ func auditOptions(c *cmdline.Call) (opts txnaudit.Options, err error) {
 		return opts, cmdline.NoServerType()
 	}
 	opts.ServerType = c.ServerType
-	_, opts.Chroot, _ = strings.Cut(c.ZK, "/")
+	if !strings.HasPrefix(c.ZK, "file:") { // which has none
+		_, opts.Chroot, _ = strings.Cut(c.ZK, "/")
+	}
 	for flag, bound := range map[string]*time.Time{flagSince: &opts.Since, flagUntil: &opts.Until} {
 		given, err := c.ClockTime(flag)
 		if err == nil && given.Given() {

@@ -37,7 +37,8 @@ before you start the other. swctl audit --txnlog reads them. A second process on
 directory is refused. If the disk is full, or does not write, the server stops rather than
 acknowledge what it could lose.
 
-It listens on this machine only. Another address needs --anyone-may-connect as well: there is
+It listens on this machine only. Commands of the same user also find it there by --zk file:DIR,
+a socket in the directory. Another address needs --anyone-may-connect as well: there is
 no encryption, and whoever reaches the server can act in the session of an instance, whose
 password can be guessed, as ZooKeeper's can. Access control lists hold there, too.`,
 		Examples: `swctl serve --data /var/lib/singleworker
