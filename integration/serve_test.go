@@ -294,9 +294,9 @@ func TestServeKilled(t *testing.T) {
 	t.Log(audit())
 }
 
-// TestServeAndEnsemble copies the directory of swctl serve to all servers of an ensemble, and takes
-// the directory of its leader back. No node is lost, and both ways transactions belong to a new
-// epoch.
+// TestServeAndEnsemble exports the directory of swctl serve to the servers of an ensemble, and
+// takes the directory of its leader back. No node is lost, and both ways transactions belong to a
+// new epoch.
 func TestServeAndEnsemble(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -312,12 +312,12 @@ func TestServeAndEnsemble(t *testing.T) {
 	}
 
 	e := zkserver.StartEnsemble(t, 3)
-	for _, s := range e.Servers() {
-		copied := t.TempDir()
-		if err := os.CopyFS(filepath.Join(copied, "data"), os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
-		s.Replace(copied)
+	to, hosts := filepath.Join(t.TempDir(), "members"), []string{"zk1", "zk2", "zk3"}
+	if err := durable.Export(dir, to, hosts); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range e.Servers() {
+		s.Replace(filepath.Join(to, hosts[i]))
 	}
 	for _, s := range e.Servers() {
 		s.Begin()

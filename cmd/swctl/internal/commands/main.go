@@ -60,7 +60,7 @@ func (a *app) commands() []*cmdline.Command {
 		historyCommand(e, a.stores), logCommand(e), whyCommand(e), watchCommand(e), runlogCommand(e, a.stores), notifyCommand(e), testNotifyCommand(e), uiCommand(e, a.stores), triggerCommand(e), stopRunCommand(e),
 		requestsCommand(e), cancelRequestsCommand(e), pauseCommand(e), resumeCommand(e), repairCommand(e),
 		auditCommand(a.audit), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
-		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), completionCommand(), configCommand(), versionCommand(a.build),
+		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), exportServerCommand(), completionCommand(), configCommand(), versionCommand(a.build),
 	}
 }
 

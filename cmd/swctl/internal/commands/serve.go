@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"syscall"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/zkdev/durable"
 )
 
 const (
 	flagData           = "data"
 	flagAnyoneConnects = "anyone-may-connect"
+	flagMembers        = "members"
 )
 
 var serveListens = listener{
@@ -117,4 +121,67 @@ func serveDurable(ctx context.Context, config durable.Config, ready func(addr st
 	case <-server.Failed():
 	}
 	return errors.Join(server.Err(), server.Close())
+}
+
+func exportServerCommand() *cmdline.Command {
+	return &cmdline.Command{
+		Name:  "serve export",
+		Short: "write the directories of an ensemble that goes on with the data of swctl serve",
+		Long: `When one machine is not enough any more: stop swctl serve, and export its directory. For each
+host there is a directory in --to, with zoo.cfg and with data. Copy data to dataDir on that
+host (/var/lib/zookeeper there, unless you change zoo.cfg), on all hosts before the first
+ZooKeeper starts: each has all of the data, because two empty ones could outvote the one that
+has it. Then start them, and give --zk and Config.Servers their addresses. Transaction numbers
+go on, and with them tokens. Do not start swctl serve on the old directory again.
+
+The way back needs no export: stop all, and start swctl serve on dataDir of the one with the
+last transaction.`,
+		Examples: `swctl serve export --data /var/lib/singleworker --members zk1 --members zk2 --members zk3 --to members`,
+		Flags: []cmdline.Flag{
+			{Name: flagData, Usage: "`DIR` of swctl serve, which does not run"},
+			{Name: flagMembers, Usage: "`HOST` of a ZooKeeper server; repeated, for all of them", Repeated: true},
+			{Name: flagTo, Usage: "`DIR` to write, which does not exist"},
+		},
+		Run: alone(func(_ context.Context, r *reply) error { return exportServer(r) }),
+	}
+}
+
+// serverExport is the content of a ServerExport document.
+type serverExport struct {
+	Members []string `json:"members"` // their directories, in the order of their numbers
+}
+
+func exportServer(r *reply) error {
+	if err := r.NoArgs("swctl %s", r.Command); err != nil {
+		return err
+	}
+	dir, to, hosts := r.Flags.String(flagData), r.Flags.String(flagTo), r.Flags.StringSlice(flagMembers)
+	if dir == "" || to == "" {
+		return cmdline.Usage("serve export needs --%s and --%s", flagData, flagTo).Try("swctl help serve export")
+	}
+	err := durable.Export(dir, to, hosts)
+	bad := new(invalid.FieldError)
+	switch {
+	case err == nil:
+	case errors.As(err, &bad):
+		return cmdline.Usage("--%s %q: %w", flagMembers, bad.Value, bad.Err).Try("--%s zk1 --%s zk2 --%s zk3", flagMembers, flagMembers, flagMembers)
+	case errors.Is(err, durable.ErrInUse):
+		return cmdline.Usage("serve export: %w", err).Try("stop swctl serve first")
+	case errors.Is(err, durable.ErrEmpty):
+		return cmdline.Usage("serve export: %w", err).Try("--%s DIR, the directory of swctl serve", flagData)
+	case errors.Is(err, fs.ErrExist):
+		return cmdline.Usage("serve export: %w", err).Try("--%s OTHER, or remove it", flagTo)
+	default:
+		return fmt.Errorf("serve export: %w", err)
+	}
+	var members []string
+	for _, host := range hosts {
+		members = append(members, filepath.Join(to, host))
+	}
+	return r.tell(api.New("ServerExport", serverExport{members}), func(render.Page) {
+		for _, member := range members {
+			fmt.Fprintf(&r.Out, "%s  zoo.cfg, and data for dataDir\n", member)
+		}
+		fmt.Fprintln(&r.Out, "\nCopy data to each host before the first ZooKeeper starts: empty ones could outvote the others.")
+	})
 }

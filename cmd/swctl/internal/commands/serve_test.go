@@ -30,6 +30,38 @@ func TestServeGolden(t *testing.T) {
 	golden(t, "serve", text.String())
 }
 
+// TestServeExport writes the directories of an ensemble, once.
+func TestServeExport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server, err := durable.Open(durable.Config{Dir: dir + "/data", Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t)
+	var text strings.Builder
+	line := func(more string) {
+		more = strings.NewReplacer("--data ", "--data "+dir+"/", "--to ", "--to "+dir+"/").Replace(more)
+		text.WriteString(strings.ReplaceAll(h.transcript(strings.Fields("serve export "+more)...), dir, "/srv"))
+	}
+	line("now")
+	line("--to members --members zk1")
+	line("--data data --to members")
+	line("--data data --to members --members zk1 --members zk1:2181")
+	line("--data data --to members --members zk1")
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	line("--data data --to members --members zk1 --members zk2 --members zk3")
+	line("--data data --to members --members zk1")
+	line("--data data --to one --members zk1 -o json")
+	line("--data nowhere --to two --members zk1")
+	golden(t, "serve-export", text.String())
+	if id, err := os.ReadFile(dir + "/members/zk3/data/myid"); err != nil || string(id) != "3\n" {
+		t.Errorf("myid of zk3: %q, %v", id, err)
+	}
+}
+
 // TestServes runs the real server, twice on one directory.
 func TestServes(t *testing.T) {
 	t.Parallel()
