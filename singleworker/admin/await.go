@@ -13,7 +13,7 @@ import (
 
 // lookout wakes up who awaits something when a node changes that was watched with it.
 type lookout struct {
-	*Client
+	observer
 
 	changed chan struct{} // buffers one signal
 
@@ -49,15 +49,15 @@ func (l *lookout) hear(ev zkconn.Event) {
 // await calls look until it is done or ctx is: when a node changes that it watches with the
 // lookout, and every second. It waits out an unreachable server; if the server is unreachable when
 // ctx is done, the error is ErrUnavailable, as the present state is unknown.
-func (c *Client) await(ctx context.Context, look func(l *lookout) (done bool, err error)) error {
+func (o observer) await(ctx context.Context, look func(l *lookout) (done bool, err error)) error {
 	const lookAgain = time.Second // sooner if a watch fires
-	ctx, stop := c.conn.WhileOpen(ctx)
+	ctx, stop := o.conn.WhileOpen(ctx)
 	defer stop()
-	l := &lookout{Client: c, changed: make(chan struct{}, 1), paths: make(map[string]bool)}
-	defer c.conn.Subscribe(l.hear)()
+	l := &lookout{observer: o, changed: make(chan struct{}, 1), paths: make(map[string]bool)}
+	defer o.conn.Subscribe(l.hear)()
 	seen := time.Time{}
 	for {
-		err := c.conn.Retry(ctx, func() error {
+		err := o.conn.Retry(ctx, func() error {
 			done, err := look(l)
 			if err == nil && done {
 				return errDone

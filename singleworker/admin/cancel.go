@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/swjobs/singleworker/singleworker/internal/deletion"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -29,36 +27,23 @@ func (c *Client) CancelSeen(ctx context.Context, name string, seen Seen) (JobSta
 	return c.cancel(ctx, name, &seen)
 }
 
-func (c *Client) cancel(ctx context.Context, name string, seen *Seen) (JobStatus, error) {
+func (ed editor) cancel(ctx context.Context, name string, seen *Seen) (JobStatus, error) {
 	if err := checkName(name); err != nil {
 		return JobStatus{}, err
 	}
-	status, err := c.Get(ctx, name)
+	status, err := retried(ctx, ed.conn, fmt.Sprintf("job %q", name), func() (JobStatus, error) { return ed.get(ctx, name) })
 	if err == nil && seen != nil && *seen != status.Seen() {
 		err = fmt.Errorf("%s: %w", name, ErrConflict)
 	}
 	if err != nil {
 		return JobStatus{}, fmt.Errorf("cancel: %w", err)
 	}
-	d := c.deletion(name, 0, c.deed(ctx, zkrec.DeedCancel, Who{}, name))
+	d := ed.deletion(name, 0, ed.deed(ctx, zkrec.DeedCancel, Who{}, name))
 	if seen != nil {
 		d.Czxid, d.Version = seen.ID, &seen.Version
 	}
-	if err := c.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
+	if err := ed.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
 		return JobStatus{}, fmt.Errorf("cancel %s: %w", name, uncertain(err, true))
 	}
 	return status, nil
-}
-
-// deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
-func (c *Client) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {
-	return &deletion.Deletion{Conn: c.conn, Tree: c.tree, Job: name, Czxid: czxid, Deed: d}
-}
-
-// deleted is the error of a deletion as this package returns it.
-func deleted(err error) error {
-	if errors.Is(err, deletion.ErrConflict) || errors.Is(err, deletion.ErrChanged) {
-		return ErrConflict
-	}
-	return err
 }

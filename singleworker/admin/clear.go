@@ -54,48 +54,55 @@ func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, er
 	if err != nil {
 		return done, err
 	}
-	live, err := retried(ctx, c, "list instances", func() (map[string]Instance, error) { return c.live(ctx) })
+	live, err := retried(ctx, c.conn, "list instances", func() (map[string]Instance, error) { return c.live(ctx) })
 	if err != nil {
 		return done, err
 	}
+	clear := clearing{c.members, c.writer}
 	done.Instances, done.Left = append([]string{}, slices.Sorted(maps.Keys(live))...), []string{}
 	switch {
 	case opts.DryRun:
 		done.Jobs = len(jobs)
-		done.Left, err = c.foreign(ctx, jobs)
+		done.Left, err = clear.foreign(ctx, jobs)
 		return done, err
 	case len(live) > 0 && !opts.DespiteInstances:
 		return done, fmt.Errorf("clear: %w: %s", ErrInstancesLive, strings.Join(done.Instances, ", "))
 	case len(jobs) != opts.Jobs:
 		return done, fmt.Errorf("clear: %w: there are %d jobs, not %d", ErrConflict, len(jobs), opts.Jobs)
 	}
-	if done.Jobs, err = c.cancelAll(ctx, jobs, opts.OnJob); err != nil {
+	if done.Jobs, err = clear.cancelAll(ctx, jobs, opts.OnJob); err != nil {
 		return done, err
 	}
 	if len(live) == 0 {
-		if err := c.clearGroup(ctx); err != nil {
+		if err := clear.clearGroup(ctx); err != nil {
 			return done, err
 		}
 	}
-	done.Left, err = c.foreign(ctx, nil)
+	done.Left, err = clear.foreign(ctx, nil)
 	return done, err
 }
 
+// clearing deletes the jobs and the nodes of a group.
+type clearing struct {
+	members
+	writer
+}
+
 // cancelAll deletes jobs, several at a time, and counts those that are gone.
-func (c *Client) cancelAll(ctx context.Context, jobs []string, told func(deleted, of int)) (gone int, err error) {
+func (cl clearing) cancelAll(ctx context.Context, jobs []string, told func(deleted, of int)) (gone int, err error) {
 	var mu sync.Mutex
 	err = task.Each(ctx, readers, jobs, func(ctx context.Context, _ int, name string) error {
 		if ctx.Err() != nil {
 			return nil // the first error counts
 		}
-		d := c.deletion(name, 0, c.deed(ctx, zkrec.DeedClear, Who{}, name))
-		if err := c.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
+		d := cl.deletion(name, 0, cl.deed(ctx, zkrec.DeedClear, Who{}, name))
+		if err := cl.conn.Retry(ctx, func() error { return deleted(d.Run(ctx)) }); err != nil {
 			return fmt.Errorf("clear: cancel %s: %w", name, uncertain(err, true))
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		gone++
-		c.heard(1)
+		cl.heard(1)
 		if told != nil {
 			told(gone, len(jobs))
 		}
@@ -109,38 +116,38 @@ func (c *Client) cancelAll(ctx context.Context, jobs []string, told func(deleted
 
 // clearGroup deletes the nodes that are no job's. The parent of the instances goes first: nobody
 // joins without it.
-func (c *Client) clearGroup(ctx context.Context) error {
-	for _, path := range c.nodesOfGroup() {
-		if err := c.conn.Retry(ctx, func() error { return c.deleteBelow(ctx, path) }); err != nil {
+func (cl clearing) clearGroup(ctx context.Context) error {
+	for _, path := range nodesOfGroup(cl.tree) {
+		if err := cl.conn.Retry(ctx, func() error { return cl.deleteBelow(ctx, path) }); err != nil {
 			return fmt.Errorf("clear %s: %w", path, err)
 		}
 	}
-	err := c.conn.Retry(ctx, func() error {
-		_, err := c.conn.Multi(ctx, zkconn.DeleteOp(c.tree.Root(), zkconn.AnyVersion))
+	err := cl.conn.Retry(ctx, func() error {
+		_, err := cl.conn.Multi(ctx, zkconn.DeleteOp(cl.tree.Root(), zkconn.AnyVersion))
 		return err
 	})
 	if err != nil && !errors.Is(err, zkconn.ErrNotEmpty) && !errors.Is(err, zkconn.ErrNoNode) {
-		return fmt.Errorf("clear %s: %w", c.tree.Root(), err)
+		return fmt.Errorf("clear %s: %w", cl.tree.Root(), err)
 	}
 	return nil
 }
 
 // deleteBelow deletes a node and everything under it, unless an instance has joined: who joins
 // changes the version of the parent of the instances.
-func (c *Client) deleteBelow(ctx context.Context, top string) error {
+func (cl clearing) deleteBelow(ctx context.Context, top string) error {
 	for range maxConflicts {
-		stat, found, err := c.conn.Exists(ctx, top)
+		stat, found, err := cl.conn.Exists(ctx, top)
 		if err != nil || !found {
 			return err
 		}
-		live, err := c.live(ctx)
+		live, err := cl.live(ctx)
 		if err != nil {
 			return err
 		}
 		for sid := range live {
 			return fmt.Errorf("%w: %s has just joined", ErrInstancesLive, sid)
 		}
-		if err := c.deletePaths(ctx, top, stat.Version); !moved(err) && !errors.Is(err, zkconn.ErrNotEmpty) {
+		if err := cl.deletePaths(ctx, top, stat.Version); !moved(err) && !errors.Is(err, zkconn.ErrNotEmpty) {
 			return err
 		}
 	}
@@ -148,8 +155,8 @@ func (c *Client) deleteBelow(ctx context.Context, top string) error {
 }
 
 // deletePaths deletes a node and everything under it as long as the node has that version.
-func (c *Client) deletePaths(ctx context.Context, top string, version int32) error {
-	paths, err := deletion.Below(ctx, c.conn, top)
+func (cl clearing) deletePaths(ctx context.Context, top string, version int32) error {
+	paths, err := deletion.Below(ctx, cl.conn, top)
 	if err != nil {
 		return err
 	}
@@ -158,27 +165,27 @@ func (c *Client) deletePaths(ctx context.Context, top string, version int32) err
 		ops[i] = zkconn.DeleteOp(path, zkconn.AnyVersion)
 	}
 	for len(ops) > 0 && err == nil {
-		n := deletion.Fitting(c.conn, ops)
-		_, err = c.conn.Multi(ctx, append([]zkconn.Op{zkconn.CheckOp(top, version)}, ops[:n]...)...)
+		n := deletion.Fitting(cl.conn, ops)
+		_, err = cl.conn.Multi(ctx, append([]zkconn.Op{zkconn.CheckOp(top, version)}, ops[:n]...)...)
 		ops = ops[n:]
 	}
 	return err
 }
 
 // nodesOfGroup are the nodes below the root that are not jobs.
-func (c *Client) nodesOfGroup() []string {
-	return []string{c.tree.Instances(), c.tree.Lives(), c.tree.Changes(), c.tree.Asked(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Leader(), c.tree.Handlers(), c.tree.Notices(), c.tree.Deeds(), c.tree.AllDeparted(), c.tree.Access(), c.tree.Canceled()}
+func nodesOfGroup(tree zkrec.Tree) []string {
+	return []string{tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Orders(), tree.Exclusions(), tree.Leader(), tree.Handlers(), tree.Notices(), tree.Deeds(), tree.AllDeparted(), tree.Access(), tree.Canceled()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs,
 // which are sorted.
-func (c *Client) foreign(ctx context.Context, jobs []string) ([]string, error) {
-	return retried(ctx, c, "list nodes", func() ([]string, error) {
-		names, err := c.children(ctx, c.tree.Root())
+func (cl clearing) foreign(ctx context.Context, jobs []string) ([]string, error) {
+	return retried(ctx, cl.conn, "list nodes", func() ([]string, error) {
+		names, err := cl.children(ctx, cl.tree.Root())
 		left := []string{}
 		for _, name := range names {
 			_, isJob := slices.BinarySearch(jobs, name)
-			if !isJob && !slices.Contains(c.nodesOfGroup(), c.tree.Job(name)) {
+			if !isJob && !slices.Contains(nodesOfGroup(cl.tree), cl.tree.Job(name)) {
 				left = append(left, name)
 			}
 		}

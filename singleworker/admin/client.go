@@ -64,11 +64,8 @@ const (
 
 // Client works on one group's records. Safe for concurrent use.
 type Client struct {
-	reader
+	editor
 
-	from  string // as Config.From; "" is Self, which only a change looks up
-	room  listing.Room
-	clock *clock
 	close func()
 }
 
@@ -103,9 +100,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	soon, cancel := context.WithTimeout(ctx, troubleAfter)
 	defer cancel()
-	err = c.greet(soon, cfg)
+	err = cfg.greet(soon, c.reader)
 	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		err = c.insist(ctx, cfg)
+		err = cfg.insist(ctx, c.reader)
 	}
 	if err != nil {
 		c.Close()
@@ -135,23 +132,21 @@ type Manager interface {
 func On(m Manager) *Client { return newClient(m.Session()) }
 
 func newClient(conn *zkconn.Conn, serverType, from string) *Client {
-	return &Client{
-		reader: reader{conn: conn, tree: zkrec.NewTree(serverType), heard: func(int) {}},
-		from:   from, clock: newClock(), close: func() {},
-	}
+	rd := reader{conn: conn, tree: zkrec.NewTree(serverType), heard: func(int) {}}
+	return &Client{editor{observer{members{rd, newClock()}}, writer{rd, from}, new(listing.Room)}, func() {}}
 }
 
 // greet returns when a server has answered.
-func (c *Client) greet(ctx context.Context, cfg Config) error {
-	roles, err := access.Follow(ctx, c.conn, c.tree)
+func (cfg Config) greet(ctx context.Context, rd reader) error {
+	roles, err := access.Follow(ctx, rd.conn, rd.tree)
 	if err != nil || roles {
 		return err
 	}
-	err = c.conn.Retry(ctx, func() error {
+	err = rd.conn.Retry(ctx, func() error {
 		if cfg.ACL == "" {
-			return c.conn.InheritACL(ctx, c.tree.Root())
+			return rd.conn.InheritACL(ctx, rd.tree.Root())
 		}
-		_, _, err := c.conn.Exists(ctx, c.tree.Root())
+		_, _, err := rd.conn.Exists(ctx, rd.tree.Root())
 		return err
 	})
 	if errors.Is(err, ErrOpenACL) {
@@ -164,18 +159,28 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 }
 
 // insist is greet when no server has answered at first.
-func (c *Client) insist(ctx context.Context, cfg Config) error {
-	trouble := &ServersError{c.Servers(ctx)}
+func (cfg Config) insist(ctx context.Context, rd reader) error {
+	trouble := &ServersError{askServers(ctx, rd.conn)}
 	if cfg.OnTrouble != nil {
 		if err := cfg.OnTrouble(trouble); err != nil {
 			return err
 		}
 	}
-	err := c.greet(ctx, cfg)
+	err := cfg.greet(ctx, rd)
 	if errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; at first: %w", err, trouble)
 	}
 	return err
+}
+
+// Clock returns the group's time as of the Client's latest reading of jobs, and how far this
+// machine's clock is ahead of it (negative: behind): zero unless it is certain that the two differ,
+// and then exact to within a few seconds. Late, due and paused are meant by the group's time. It
+// sends no request. Without signs of life, of instances, this machine's clock is all there is: then
+// own is true.
+func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
+	at := c.clock.now()
+	return at.now, at.ahead, at.own
 }
 
 // Close ends the connection and all calls in progress. It leaves the session of a Manager alone.
@@ -202,25 +207,4 @@ func (cfg Config) Validate() error {
 		invalid.Check("Auth", zkconn.Hidden(cfg.Auth), zkconn.CheckAuth(cfg.Auth)),
 		invalid.Check("ACL", cfg.ACL, aclErr),
 	)
-}
-
-// uncertain adds to an error that a change may have been made without a reply.
-func uncertain(err error, sent bool) error {
-	if sent && (errors.Is(err, ErrUnavailable) || errors.Is(err, zkconn.ErrClosed)) {
-		return fmt.Errorf("%w; the change may have been made nevertheless", err)
-	}
-	return err
-}
-
-// retried repeats a read until a server has answered it. What is being done begins its error.
-func retried[T any](ctx context.Context, c *Client, doing string, read func() (T, error)) (value T, err error) {
-	err = c.conn.Retry(ctx, func() (err error) {
-		value, err = read()
-		return err
-	})
-	if err != nil {
-		var none T
-		return none, fmt.Errorf("%s: %w", doing, err)
-	}
-	return value, nil
 }

@@ -1,16 +1,12 @@
 package admin
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // A Client judges by the group's time, as instances do. It writes nothing, so that
@@ -74,48 +70,8 @@ func (k *clock) now() moment {
 	return moment{now, now.Add(-k.behind), ahead, k.own}
 }
 
-// Clock returns the group's time as of the Client's latest reading of jobs, and how far this
-// machine's clock is ahead of it (negative: behind): zero unless it is certain that the two differ,
-// and then exact to within a few seconds. Late, due and paused are meant by the group's time. It
-// sends no request. Without signs of life, of instances, this machine's clock is all there is: then
-// own is true.
-func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
-	at := c.clock.now()
-	return at.now, at.ahead, at.own
-}
-
-// groupTime is the group's time, by which a change is judged. It sends requests once a minute.
-func (c *Client) groupTime(ctx context.Context) (time.Time, error) {
-	err := c.conn.Retry(ctx, func() error {
-		if !c.clock.due() {
-			return nil
-		}
-		_, err := c.judges(ctx)
-		if errors.Is(err, ErrDenied) { // a job may be written without the right to read who lives
-			err = c.compare(ctx, nil)
-		}
-		return err
-	})
-	return c.clock.now().now, err
-}
-
-// judges reads the running instances by id, and has the clock tell the group's time.
-func (c *Client) judges(ctx context.Context) (live map[string]Instance, err error) {
-	if live, err = c.live(ctx); err != nil {
-		return nil, err
-	}
-	return live, c.compare(ctx, live)
-}
-
 // follow takes in what instances publish of their clocks.
-func (k *clock) follow(live map[string]Instance) {
-	peers := make(map[string]offset.Peer, len(live))
-	for sid, i := range live {
-		if i.State == InstanceNone {
-			continue
-		}
-		peers[sid] = offset.Peer{Off: time.Duration(i.place.record.ClockOffset), Wrong: i.State == InstanceWrongClock}
-	}
+func (k *clock) follow(peers map[string]offset.Peer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.serverOff, _ = offset.OfGroup(offset.DefaultLimit, peers)
@@ -162,64 +118,4 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 	k.own = odd && !known
 	k.open = odd && !wrong && beat.Mzxid != 0 && beat.Mzxid != k.awaited
 	return !k.open
-}
-
-// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next
-// sign of life, which tells: it may be these that have ceased.
-func (c *Client) compare(ctx context.Context, live map[string]Instance) error {
-	ctx, stop := c.conn.WhileOpen(ctx)
-	defer stop()
-	k := c.clock
-	k.follow(live)
-	select {
-	case k.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-k.turn }()
-	if !k.due() {
-		return nil
-	}
-	k.looks()
-	var reads []zkconn.Read
-	var of []Instance
-	for _, i := range live {
-		if job.CheckNodeName(i.Incarnation) == nil { // otherwise the record was made manually
-			of, reads = append(of, i), append(reads, zkconn.Read{Path: c.tree.Life(i.Incarnation)})
-		}
-	}
-	for begun := time.Now(); ; {
-		sent := k.reading()
-		results, err := c.readMany(ctx, reads)
-		answered := k.reading()
-		if err != nil {
-			return err
-		}
-		var beat zkconn.Stat
-		session := defaultSessionTimeout
-		for i, r := range results {
-			if r.Err == nil && r.Stat.Mzxid > beat.Mzxid {
-				beat, session = r.Stat, cmp.Or(time.Duration(of[i].place.record.SessionTimeout), defaultSessionTimeout)
-			}
-		}
-		every := session / beatsPerSession
-		if k.take(sent, answered, c.conn.Zxid(), beat, every) {
-			return nil
-		}
-		waited := time.Since(begun)
-		if waited >= 2*every {
-			k.mu.Lock()
-			k.open, k.awaited = false, beat.Mzxid
-			k.mu.Unlock()
-			return nil
-		}
-		if end, limited := ctx.Deadline(); limited && waited >= end.Sub(begun)/2 {
-			return nil
-		}
-		select {
-		case <-time.After(every / 4):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }

@@ -18,7 +18,7 @@ type declaredList struct {
 
 // declared reads what live instances declare. all is false if one of them does not say, or they
 // have fewer lists than are asked for, which are not read then.
-func (c *Client) declared(ctx context.Context, live map[string]Instance, least int) (lists []declaredList, all bool, err error) {
+func (m members) declared(ctx context.Context, live map[string]Instance, least int) (lists []declaredList, all bool, err error) {
 	hashes, reads := make(map[string]int), []zkconn.Read(nil)
 	all = true
 	for sid, i := range live {
@@ -30,14 +30,14 @@ func (c *Client) declared(ctx context.Context, live map[string]Instance, least i
 		k, known := hashes[hash]
 		if !known {
 			k = len(lists)
-			hashes[hash], lists, reads = k, append(lists, declaredList{}), append(reads, zkconn.Read{Path: c.tree.HandlerList(hash)})
+			hashes[hash], lists, reads = k, append(lists, declaredList{}), append(reads, zkconn.Read{Path: m.tree.HandlerList(hash)})
 		}
 		lists[k].by = append(lists[k].by, Declaration{InstanceID: sid, Program: i.Program})
 	}
 	if len(lists) < least {
 		return nil, false, nil
 	}
-	results, err := c.readMany(ctx, reads)
+	results, err := m.readMany(ctx, reads)
 	if err != nil {
 		return nil, false, err
 	}

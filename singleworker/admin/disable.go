@@ -63,12 +63,13 @@ func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (Or
 	next := zkrec.Exclusion{
 		SID: t.InstanceID, Host: t.Host, Job: t.Job, By: opts.By, Reason: opts.Reason, At: time.Now().UTC().Round(time.Millisecond),
 	}
+	or := ordering{c.members, c.writer}
 	var result OrderResult
 	sent := false
-	err := c.persist(ctx, func() (err error) {
-		result, err = c.excludeOnce(ctx, next, &sent)
+	err := or.persist(ctx, func() (err error) {
+		result, err = or.excludeOnce(ctx, next, &sent)
 		if err == nil {
-			err = c.bound(ctx, t, &result)
+			err = or.bound(ctx, t, &result)
 		}
 		return err
 	})
@@ -80,9 +81,9 @@ func (c *Client) DisableAt(ctx context.Context, t Target, opts OrderOptions) (Or
 
 // excludeOnce writes the order unless it is there. sent says whether it may have been written
 // before.
-func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bool) (result OrderResult, err error) {
-	path := c.tree.Exclusion(next.Name())
-	data, stat, err := c.conn.Get(ctx, path)
+func (or ordering) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bool) (result OrderResult, err error) {
+	path := or.tree.Exclusion(next.Name())
+	data, stat, err := or.conn.Get(ctx, path)
 	found := err == nil
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return result, err
@@ -100,7 +101,7 @@ func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bo
 	ops := []zkconn.Op{zkconn.SetOp(path, next.Encode(), stat.Version)} // instances need not read it again: it is for the same
 	switch {
 	case !found:
-		if err := c.roomForExclusion(ctx, next); err != nil {
+		if err := or.roomForExclusion(ctx, next); err != nil {
 			return result, err
 		}
 		ops = []zkconn.Op{zkconn.CreateOp(path, next.Encode())}
@@ -108,9 +109,9 @@ func (c *Client) excludeOnce(ctx context.Context, next zkrec.Exclusion, sent *bo
 		ops = []zkconn.Op{zkconn.DeleteOp(path, stat.Version), zkconn.CreateOp(path, next.Encode())}
 	}
 	*sent = true
-	deed := c.deed(ctx, zkrec.DeedDisable, Who{next.By, next.Reason}, jobsOf(next.Job)...)
+	deed := or.deed(ctx, zkrec.DeedDisable, Who{next.By, next.Reason}, jobsOf(next.Job)...)
 	deed.Where = Target{InstanceID: next.SID, Host: next.Host}.String()
-	if _, err := c.multi(ctx, deed, ops...); err != nil {
+	if _, err := or.multi(ctx, deed, ops...); err != nil {
 		return result, err
 	}
 	order := orderOfExclusion(next)
@@ -128,18 +129,18 @@ func jobsOf(job string) []string {
 
 // roomForExclusion creates the parent of the orders, and checks that the job exists and that there
 // are not too many orders.
-func (c *Client) roomForExclusion(ctx context.Context, next zkrec.Exclusion) error {
+func (or ordering) roomForExclusion(ctx context.Context, next zkrec.Exclusion) error {
 	if next.Job != "" {
-		if _, found, err := c.conn.Exists(ctx, c.tree.Job(next.Job)); err != nil {
+		if _, found, err := or.conn.Exists(ctx, or.tree.Job(next.Job)); err != nil {
 			return err
 		} else if !found {
 			return ErrNotFound
 		}
 	}
-	if err := c.conn.EnsureRoot(ctx, c.tree.Exclusions()); err != nil {
+	if err := or.conn.EnsureRoot(ctx, or.tree.Exclusions()); err != nil {
 		return err
 	}
-	stat, _, err := c.conn.Exists(ctx, c.tree.Exclusions())
+	stat, _, err := or.conn.Exists(ctx, or.tree.Exclusions())
 	if err == nil && stat.NumChildren >= zkrec.MaxExclusions {
 		return fmt.Errorf("%w: at most %d; take back those that are no longer needed", ErrTooManyOrders, zkrec.MaxExclusions)
 	}
@@ -156,6 +157,7 @@ func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 	if t.Host == "" && t.Job == "" {
 		return c.Enable(ctx, t.InstanceID)
 	}
+	or := ordering{c.members, c.writer}
 	name := (zkrec.Exclusion{SID: t.InstanceID, Host: t.Host, Job: t.Job}).Name()
 	parse := func(data []byte) Order {
 		x, _ := zkrec.ParseExclusion(name, data)
@@ -163,12 +165,12 @@ func (c *Client) EnableAt(ctx context.Context, t Target) (OrderResult, error) {
 	}
 	deed := c.deed(ctx, zkrec.DeedEnable, Who{}, jobsOf(t.Job)...)
 	deed.Where = Target{InstanceID: t.InstanceID, Host: t.Host}.String()
-	return c.withdraw(ctx, t.String(), c.tree.Exclusion(name), deed, parse, func(result *OrderResult) error { return c.bound(ctx, t, result) })
+	return or.withdraw(ctx, t.String(), c.tree.Exclusion(name), deed, parse, func(result *OrderResult) error { return or.bound(ctx, t, result) })
 }
 
 // bound adds the running instances that an order binds.
-func (c *Client) bound(ctx context.Context, t Target, result *OrderResult) error {
-	live, err := c.live(ctx)
+func (or ordering) bound(ctx context.Context, t Target, result *OrderResult) error {
+	live, err := or.live(ctx)
 	for _, i := range live {
 		switch {
 		case !t.binds(i):

@@ -41,7 +41,7 @@ type OrderResult struct {
 // OutcomeUnchanged. Errors: *invalid.FieldError, ErrNoInstance, ErrConflict, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
-	return c.order(ctx, zkrec.DeedDrain, sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+	return ordering{c.members, c.writer}.order(ctx, zkrec.DeedDrain, sid, opts, func(instance *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		if instance == nil {
 			return zkrec.Order{}, false, ErrNoInstance
 		}
@@ -55,7 +55,7 @@ func (c *Client) Drain(ctx context.Context, sid string, opts OrderOptions) (Orde
 // Enable. The instance need not be running.
 // Errors: *invalid.FieldError, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) Disable(ctx context.Context, sid string, opts OrderOptions) (OrderResult, error) {
-	return c.order(ctx, zkrec.DeedDisable, sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
+	return ordering{c.members, c.writer}.order(ctx, zkrec.DeedDisable, sid, opts, func(_ *Instance, old *zkrec.Order) (zkrec.Order, bool, error) {
 		next := zkrec.Order{By: opts.By, Reason: opts.Reason}
 		return next, old == nil || !sameOrder(*old, next), nil
 	})
@@ -66,21 +66,27 @@ func sameOrder(a, b zkrec.Order) bool {
 	return a.Incarnation == b.Incarnation && a.By == b.By && a.Reason == b.Reason
 }
 
+// ordering gives and takes back operators' orders to instances.
+type ordering struct {
+	members
+	writer
+}
+
 // orderer decides on the next order, given the running instance and the present
 // order, both of which may be nil. give is false if nothing has to be written.
 type orderer func(instance *Instance, old *zkrec.Order) (next zkrec.Order, give bool, err error)
 
-func (c *Client) order(ctx context.Context, doing, sid string, opts OrderOptions, judge orderer) (OrderResult, error) {
+func (or ordering) order(ctx context.Context, doing, sid string, opts OrderOptions, judge orderer) (OrderResult, error) {
 	if err := checkOrder(sid, opts); err != nil {
 		return OrderResult{}, err
 	}
 	var result OrderResult
 	var written []byte // by a try whose outcome is not known
 	at := time.Now().UTC().Round(time.Millisecond)
-	deed := c.deed(ctx, doing, Who(opts))
+	deed := or.deed(ctx, doing, Who(opts))
 	deed.Where = sid
-	err := c.persist(ctx, func() (err error) {
-		result, err = c.orderOnce(ctx, sid, at, deed, judge, &written)
+	err := or.persist(ctx, func() (err error) {
+		result, err = or.orderOnce(ctx, sid, at, deed, judge, &written)
 		return err
 	})
 	if err != nil {
@@ -97,16 +103,16 @@ func checkOrder(sid string, opts OrderOptions) error {
 }
 
 // orderOnce reads the present order and writes the next one if it differs.
-func (c *Client) orderOnce(
+func (or ordering) orderOnce(
 	ctx context.Context, sid string, at time.Time, deed zkrec.Deed, judge orderer, written *[]byte,
 ) (OrderResult, error) {
-	path := c.tree.Order(sid)
-	data, stat, err := c.conn.Get(ctx, path)
+	path := or.tree.Order(sid)
+	data, stat, err := or.conn.Get(ctx, path)
 	found := err == nil
 	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 		return OrderResult{}, err
 	}
-	live, err := c.live(ctx)
+	live, err := or.live(ctx)
 	if err != nil {
 		return OrderResult{}, err
 	}
@@ -136,12 +142,12 @@ func (c *Client) orderOnce(
 	*written = next.Encode()
 	op := zkconn.SetOp(path, *written, stat.Version)
 	if !found {
-		if err := c.conn.EnsureRoot(ctx, c.tree.Orders()); err != nil {
+		if err := or.conn.EnsureRoot(ctx, or.tree.Orders()); err != nil {
 			return result, err
 		}
 		op = zkconn.CreateOp(path, *written)
 	}
-	if _, err := c.multi(ctx, deed, op); err != nil {
+	if _, err := or.multi(ctx, deed, op); err != nil {
 		return result, err
 	}
 	order := orderOf(sid, next)
@@ -164,7 +170,7 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 	parse := func(data []byte) Order { return orderOf(sid, zkrec.ParseOrder(data)) }
 	deed := c.deed(ctx, zkrec.DeedEnable, Who{})
 	deed.Where = sid
-	return c.withdraw(ctx, sid, c.tree.Order(sid), deed, parse, func(result *OrderResult) error {
+	return ordering{c.members, c.writer}.withdraw(ctx, sid, c.tree.Order(sid), deed, parse, func(result *OrderResult) error {
 		live, err := c.live(ctx)
 		if instance, runs := live[sid]; runs {
 			result.Instance = &instance
@@ -174,18 +180,18 @@ func (c *Client) Enable(ctx context.Context, sid string) (OrderResult, error) {
 }
 
 // withdraw removes the order at a path, if there is one, and then looks at those that it bound.
-func (c *Client) withdraw(
+func (or ordering) withdraw(
 	ctx context.Context, whose, path string, deed zkrec.Deed, parse func([]byte) Order, look func(*OrderResult) error,
 ) (OrderResult, error) {
 	var result OrderResult
 	var taken *Order // by a try whose outcome is not known
-	err := c.conn.Retry(ctx, func() error {
+	err := or.conn.Retry(ctx, func() error {
 		result = OrderResult{Outcome: OutcomeUnchanged, Order: taken}
-		data, _, err := c.conn.Get(ctx, path)
+		data, _, err := or.conn.Get(ctx, path)
 		if err == nil {
 			order := parse(data)
 			taken, result.Order = &order, &order
-			_, err = c.multi(ctx, deed, zkconn.DeleteOp(path, zkconn.AnyVersion))
+			_, err = or.multi(ctx, deed, zkconn.DeleteOp(path, zkconn.AnyVersion))
 		}
 		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return err

@@ -7,82 +7,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
-
-// maxConflicts is how often a write is retried because of concurrent changes.
-const maxConflicts = 10
-
-// moved reports whether a write was refused because of a concurrent change.
-func moved(err error) bool {
-	return errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) ||
-		errors.Is(err, zkconn.ErrNodeExists)
-}
-
-// persist repeats f, which reads and makes one guarded write, while others are faster and until
-// a server has answered.
-func (c *Client) persist(ctx context.Context, f func() error) error {
-	return c.conn.Retry(ctx, func() error {
-		for range maxConflicts {
-			if err := f(); !moved(err) {
-				return err
-			}
-		}
-		return ErrConflict
-	})
-}
-
-// target is a job that is there, and that a change is for, over its tries. A job that was submitted
-// under its name since a try whose outcome is not known is another one: what was asked for may have
-// been done, and then gone with the first.
-type target struct {
-	wrote bool        // a write was sent whose outcome is not known
-	czxid int64       // of the job to which it was sent; 0 of one to be created
-	notes []zkconn.Op // which the next write makes as well, see deeds.Write
-}
-
-// write applies ops to the job that was read, notes the deed, and tells those who must look. parent
-// is one of read.proofs.
-func (t *target) write(
-	ctx context.Context, c *Client, read records, parent string, d zkrec.Deed, of []signals.Signal, ops ...zkconn.Op,
-) ([]zkconn.Stat, error) {
-	t.wrote, t.czxid = true, read.stat.Czxid
-	on := zkconn.On{Path: c.tree.Job(read.slot), Czxid: read.stat.Czxid, Below: parent}
-	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return signals.MultiOnAll(ctx, c.conn, []zkconn.On{on}, of, ops...)
-	}, t.notes...)
-}
-
-// next numbers the change of the job that was read, and notes it with the next write.
-func (t *target) next(ctx context.Context, c *Client, read records, d zkrec.Deed) (number int, err error) {
-	number, note, err := deeds.Version(ctx, c.conn, c.tree, read.slot, read.spec, read.stat.Ctime, d)
-	if errors.As(err, new(*zkrec.SchemaError)) {
-		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	t.notes = []zkconn.Op{note}
-	return number, err
-}
-
-// proofs is the node of a job below which those who may make the change may create nodes: its own,
-// if that is rewritten or there is no switch.
-func (r records) proofs(tree zkrec.Tree, rewritten bool) string {
-	if r.register.here && !rewritten {
-		return r.register.path
-	}
-	return tree.Job(r.slot)
-}
-
-// check returns ErrConflict if the job, as read now, is another one.
-func (t *target) check(stat zkconn.Stat) error {
-	if t.czxid != 0 && t.czxid != stat.Czxid {
-		return fmt.Errorf("%w: the job was canceled, and another one has its name", ErrConflict)
-	}
-	return nil
-}
 
 // EditOptions change what Edit does. The zero value makes the change.
 type EditOptions struct {
@@ -112,8 +41,8 @@ func (c *Client) Edit(ctx context.Context, name string, change func(*job.Job) er
 }
 
 // edit is Edit, noted as d.
-func (c *Client) edit(ctx context.Context, name string, d zkrec.Deed, change func(*job.Job) error, opts EditOptions) (Change, error) {
-	e := edit{client: c, name: name, dryRun: opts.DryRun, deed: d}
+func (ed editor) edit(ctx context.Context, name string, d zkrec.Deed, change func(*job.Job) error, opts EditOptions) (Change, error) {
+	e := edit{ed: ed, name: name, dryRun: opts.DryRun, deed: d}
 	e.change = func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		edited := old.Job.WithDefaults().Clone()
 		if err := change(&edited); err != nil {
@@ -135,7 +64,7 @@ func (c *Client) edit(ctx context.Context, name string, d zkrec.Deed, change fun
 	if e.changed {
 		done.Outcome, done.Before = OutcomeChanged, &e.before
 	}
-	done.NextRun = c.nextOf(e.spec, c.clock.now().now)
+	done.NextRun = nextOf(ed.tree, e.spec, ed.clock.now().now)
 	return done, nil
 }
 
@@ -174,7 +103,7 @@ func checkFires(j job.Job, now time.Time) error {
 }
 
 // nextOf is when the next tick of a job that is valid is due, in its first slot.
-func (c *Client) nextOf(spec zkrec.Spec, now time.Time) time.Time {
+func nextOf(tree zkrec.Tree, spec zkrec.Spec, now time.Time) time.Time {
 	schedule, err := spec.Job.ParseSchedule()
 	if err != nil {
 		return time.Time{}
@@ -184,14 +113,14 @@ func (c *Client) nextOf(spec zkrec.Spec, now time.Time) time.Time {
 		pause = pauseOf(*p)
 	}
 	j := ticksOf(spec, schedule, spec.Since)
-	j.Group = c.tree.Group()
+	j.Group = tree.Group()
 	return nextRun(j.Of(spec.ActiveLayout().Slots(spec.Job.Name)[0], nil), time.Time{}, pause, now)
 }
 
 // edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is
 // is not written.
 type edit struct {
-	client *Client
+	ed     editor
 	name   string
 	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
 	dryRun bool
@@ -213,12 +142,12 @@ func (e *edit) run(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if e.now, err = e.client.groupTime(ctx); err != nil {
+	if e.now, err = e.ed.groupTime(ctx); err != nil {
 		return err
 	}
-	err = e.client.persist(ctx, func() error { return e.once(ctx) })
+	err = e.ed.persist(ctx, func() error { return e.once(ctx) })
 	if errors.Is(err, ErrNotFound) {
-		err = e.client.gone(ctx, e.name)
+		err = e.ed.gone(ctx, e.name)
 	}
 	return uncertain(err, e.wrote)
 }
@@ -237,7 +166,7 @@ func (of parsed) editable() error {
 }
 
 func (e *edit) once(ctx context.Context) error {
-	read, err := e.client.readJob(ctx, e.name)
+	read, err := e.ed.readJob(ctx, e.name)
 	if err != nil {
 		return err
 	}
@@ -255,14 +184,14 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	e.version = read.stat.Version
 	if spec.Fingerprint() != old.Fingerprint() {
-		if spec.Version, err = e.next(ctx, e.client, read, e.deed); err != nil {
+		if spec.Version, err = e.next(ctx, e.ed.writer, read, e.deed); err != nil {
 			return err
 		}
 	}
 	record, switched := spec.Encode(), spec.Switch.Encode()
 	rewritten, ops := !bytes.Equal(record, old.Encode()), []zkconn.Op(nil)
 	if rewritten {
-		ops = append(ops, zkconn.SetOp(e.client.tree.Job(e.name), record, read.stat.Version))
+		ops = append(ops, zkconn.SetOp(e.ed.tree.Job(e.name), record, read.stat.Version))
 	}
 	if !bytes.Equal(switched, old.Switch.Encode()) {
 		ops = append(ops, read.register.write(switched))
@@ -275,16 +204,16 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	e.spec, e.before, e.changed = writtenAt(spec, e.now), old.Job.WithDefaults(), len(ops) > 0
 	if e.counts && !e.wrote {
-		was, err := e.client.reading(ctx, e.name, false)
+		was, err := e.ed.reading(ctx, e.name, false)
 		if err != nil {
 			return err
 		}
-		e.through = was.status(nil, e.client.clock.now()).Watermark
+		e.through = was.status(nil, e.ed.clock.now()).Watermark
 	}
 	if !e.changed || e.dryRun {
 		return nil
 	}
-	stats, err := e.write(ctx, e.client, read, read.proofs(e.client.tree, rewritten), e.deed, signals.OfJob(e.client.tree, e.name), ops...)
+	stats, err := e.write(ctx, e.ed.writer, read, read.proofs(e.ed.tree, rewritten), e.deed, signals.OfJob(e.ed.tree, e.name), ops...)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -69,4 +71,14 @@ func checkName(name string) error {
 		return job.Invalid("Name", name, err)
 	}
 	return nil
+}
+
+// checkSlot refuses a name that cannot be that of a job or a shard, or of a job at an instance.
+func checkSlot(name string) error {
+	if _, sid, part := zkrec.SplitInstance(name); part {
+		if err := job.CheckNodeName(sid); err != nil {
+			return job.Invalid("Name", name, fmt.Errorf("names a job at an instance whose ID %w", err))
+		}
+	}
+	return checkName(zkrec.JobOfSlot(name))
 }

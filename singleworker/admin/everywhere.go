@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
@@ -58,34 +57,13 @@ func absent(sid string, registered []string, live map[string]Instance, j job.Job
 	return reason.Reason{Code: reason.Absent, Instances: []reason.Instance{known}}
 }
 
-// asked checks that what was read first, the inboxes of slots, is of the slots whose records were
-// read then, and returns those that a request goes to: of a job that runs on every instance, those
-// of the instances that live and take it. A part that was named alone is always asked.
-func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes []inbox, to []past, err error) {
-	if !slices.EqualFunc(pasts, slots, func(p past, slot string) bool { return p.slot == slot }) {
-		return nil, nil, zkconn.ErrBadVersion // the job has other slots now
-	}
-	if !of.Job.Everywhere {
-		return inboxes, pasts, nil
-	}
-	for i, p := range pasts {
-		if p.job.InstanceID != "" && (len(pasts) == 1 || !p.job.isAbsent()) {
-			boxes, to = append(boxes, inboxes[i]), append(to, p)
-		}
-	}
-	if len(to) == 0 {
-		return nil, nil, fmt.Errorf("%w: it runs on every instance, and none takes it now", ErrNoHandler)
-	}
-	return boxes, to, nil
-}
-
 // partsAt lists the slots of an instance of those jobs that run on every one, and that it owns.
-func (c *Client) partsAt(ctx context.Context, names []string, sid string) (slots []string, err error) {
+func (m members) partsAt(ctx context.Context, names []string, sid string) (slots []string, err error) {
 	all := make([]string, len(names))
 	for i, name := range names {
 		all[i] = zkrec.InstanceSlot(name, sid)
 	}
-	_, err = c.ownersOf(ctx, all, func(slot, owner string) {
+	_, err = m.ownersOf(ctx, all, func(slot, owner string) {
 		if owner == sid {
 			slots = append(slots, slot)
 		}

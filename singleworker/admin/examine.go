@@ -35,7 +35,7 @@ func (c *Client) Examine(ctx context.Context) (e Examination, err error) {
 		return e, err
 	}
 	e.Servers = c.Servers(ctx)
-	names, err := retried(ctx, c, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
+	names, err := retried(ctx, c.conn, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
 	if err != nil {
 		return e, err
 	}

@@ -31,11 +31,11 @@ func (c *Client) Foreign(ctx context.Context, root, below string) ([]ForeignNode
 		}
 	}
 	root = "/" + strings.TrimPrefix(root, "/")
-	return retried(ctx, c, "read "+root, func() ([]ForeignNode, error) { return c.readForeign(ctx, root, below) })
+	return retried(ctx, c.conn, "read "+root, func() ([]ForeignNode, error) { return c.readForeign(ctx, root, below) })
 }
 
-func (c *Client) readForeign(ctx context.Context, root, below string) ([]ForeignNode, error) {
-	names, _, err := c.conn.Children(ctx, root)
+func (rd reader) readForeign(ctx context.Context, root, below string) ([]ForeignNode, error) {
+	names, _, err := rd.conn.Children(ctx, root)
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return nil, ErrNotFound
 	}
@@ -47,7 +47,7 @@ func (c *Client) readForeign(ctx context.Context, root, below string) ([]Foreign
 	for _, name := range names {
 		reads = append(reads, zkconn.Read{Path: root + "/" + name}, zkconn.Read{Path: root + "/" + name + "/" + below})
 	}
-	results, err := c.readMany(ctx, reads)
+	results, err := rd.readMany(ctx, reads)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type GoneInstance struct {
 // Gone lists the instances that have left the group within the last day, at most 200, the last one
 // first. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Gone(ctx context.Context) ([]GoneInstance, error) {
-	return retried(ctx, c, "list instances that are gone", func() (gone []GoneInstance, err error) {
+	return retried(ctx, c.conn, "list instances that are gone", func() (gone []GoneInstance, err error) {
 		now, err := c.groupTime(ctx)
 		if err != nil {
 			return nil, err

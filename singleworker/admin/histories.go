@@ -13,10 +13,10 @@ import (
 // them; of each, in their order, the entries are those of History. A job that was canceled since
 // has at most its last run. Errors: ErrUnavailable.
 func (c *Client) Histories(ctx context.Context, jobs []JobStatus) ([][]history.Entry, error) {
-	return retried(ctx, c, "read histories", func() ([][]history.Entry, error) { return c.histories(ctx, jobs) })
+	return retried(ctx, c.conn, "read histories", func() ([][]history.Entry, error) { return c.histories(ctx, jobs) })
 }
 
-func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]history.Entry, error) {
+func (o observer) histories(ctx context.Context, jobs []JobStatus) ([][]history.Entry, error) {
 	var reads []zkconn.Read
 	slots := make([][]JobStatus, len(jobs))
 	for i, job := range jobs {
@@ -24,10 +24,10 @@ func (c *Client) histories(ctx context.Context, jobs []JobStatus) ([][]history.E
 			slots[i] = []JobStatus{job}
 		}
 		for _, slot := range slots[i] {
-			reads = append(reads, zkconn.ReadsOf(c.tree.HistoryPages(slot.Name)...)...)
+			reads = append(reads, zkconn.ReadsOf(o.tree.HistoryPages(slot.Name)...)...)
 		}
 	}
-	results, err := c.readMany(ctx, reads)
+	results, err := o.readMany(ctx, reads)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // History is the outcome of the last ticks of a job, or of one of its shards.
@@ -41,14 +44,14 @@ type past struct {
 
 // readPasts is pasts with a check of the name, and retries. question is for
 // errors.
-func (c *Client) readPasts(ctx context.Context, question, name string) (job JobStatus, pasts []past, err error) {
+func (o observer) readPasts(ctx context.Context, question, name string) (job JobStatus, pasts []past, err error) {
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, nil, err
 	}
-	err = c.conn.Retry(ctx, func() error {
-		live, err := c.judges(ctx)
+	err = o.conn.Retry(ctx, func() error {
+		live, err := o.judges(ctx)
 		if err == nil {
-			job, pasts, err = c.pastsOf(ctx, name, live)
+			job, pasts, err = o.pastsOf(ctx, name, live)
 		}
 		return err
 	})
@@ -60,24 +63,24 @@ func (c *Client) readPasts(ctx context.Context, question, name string) (job JobS
 
 // pasts reads a job, or a shard, and the records of the ticks of each of its
 // slots.
-func (c *Client) pasts(ctx context.Context, name string) (JobStatus, []past, error) {
-	live, err := c.live(ctx)
+func (o observer) pasts(ctx context.Context, name string) (JobStatus, []past, error) {
+	live, err := o.live(ctx)
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
-	return c.pastsOf(ctx, name, live)
+	return o.pastsOf(ctx, name, live)
 }
 
 // pastsOf is pasts with the instances that were read before.
-func (c *Client) pastsOf(ctx context.Context, name string, live map[string]Instance) (JobStatus, []past, error) {
-	r, err := c.reading(ctx, name, true)
+func (o observer) pastsOf(ctx context.Context, name string, live map[string]Instance) (JobStatus, []past, error) {
+	r, err := o.reading(ctx, name, true)
 	if err == nil && r.of.spec.Canceled {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
-	job := r.status(live, c.clock.now())
+	job := r.status(live, o.clock.now())
 	pasts := make([]past, len(r.slots))
 	for i, slot := range r.slots {
 		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live, job.Job)}
@@ -142,4 +145,24 @@ func (p past) newestFirst() []history.Entry {
 		}
 	}
 	return entries
+}
+
+// hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's,
+// and that of the first of the others that can take the slot, which relieves an owner that does
+// nothing. Who comes first may be another one by now, or be known by the instances not to take
+// slots at present. Then the owner alone hears of the request, and who becomes the owner, or the
+// first of the others, reads it.
+func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]Instance) (incarnations []string) {
+	next, most := "", uint64(0)
+	for _, sid := range able {
+		if rank := preference.Of(preference.Hash(sid), preference.Hash(slot)); sid != owner.SID && (next == "" || rank > most) {
+			next, most = live[sid].Incarnation, rank
+		}
+	}
+	for _, incarnation := range []string{owner.Incarnation, next} {
+		if job.CheckNodeName(incarnation) == nil { // otherwise there is no such instance, or a record was made manually
+			incarnations = append(incarnations, incarnation)
+		}
+	}
+	return incarnations
 }

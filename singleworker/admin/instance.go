@@ -44,16 +44,16 @@ func (c *Client) Instance(ctx context.Context, sid string) (InstanceDetails, err
 	if err := job.CheckNodeName(sid); err != nil {
 		return InstanceDetails{}, &invalid.FieldError{Field: "InstanceID", Value: sid, Err: err}
 	}
-	return retried(ctx, c, fmt.Sprintf("instance %q", sid), func() (InstanceDetails, error) { return c.instance(ctx, sid) })
+	return retried(ctx, c.conn, fmt.Sprintf("instance %q", sid), func() (InstanceDetails, error) { return c.instance(ctx, sid) })
 }
 
-func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, err error) {
-	all, err := c.judges(ctx)
+func (m members) instance(ctx context.Context, sid string) (d InstanceDetails, err error) {
+	all, err := m.judges(ctx)
 	if err != nil {
 		return d, err
 	}
 	i, runs := all[sid]
-	stat, found, err := c.conn.Exists(ctx, c.tree.Instance(sid))
+	stat, found, err := m.conn.Exists(ctx, m.tree.Instance(sid))
 	if err != nil {
 		return d, err
 	}
@@ -62,10 +62,10 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 	}
 	record := i.place.record
 	d = InstanceDetails{SessionID: fmt.Sprintf("0x%x", stat.EphemeralOwner), SessionTimeout: time.Duration(record.SessionTimeout)}
-	if d.Handlers, err = c.handlersOf(ctx, record); err != nil {
+	if d.Handlers, err = m.handlersOf(ctx, record); err != nil {
 		return d, err
 	}
-	if d.Slots, err = c.ownedBy(ctx, sid); err != nil {
+	if d.Slots, err = m.ownedBy(ctx, sid); err != nil {
 		return d, err
 	}
 	i.Owned = 0
@@ -74,18 +74,18 @@ func (c *Client) instance(ctx context.Context, sid string) (d InstanceDetails, e
 			i.Owned++
 		}
 	}
-	err = c.readLife(ctx, &i)
+	err = m.readLife(ctx, &i)
 	d.Instance = i
 	return d, err
 }
 
 // handlersOf reads the handlers that an instance publishes, sorted. It is nil of one that publishes
 // none, or whose list cannot be read.
-func (c *Client) handlersOf(ctx context.Context, record zkrec.Instance) ([]string, error) {
+func (m members) handlersOf(ctx context.Context, record zkrec.Instance) ([]string, error) {
 	if record.Handlers == "" {
 		return nil, nil
 	}
-	data, _, err := c.conn.Get(ctx, c.tree.HandlerList(record.Handlers))
+	data, _, err := m.conn.Get(ctx, m.tree.HandlerList(record.Handlers))
 	if zkconn.IsUnknown(err) {
 		return nil, err
 	}
@@ -97,14 +97,14 @@ func (c *Client) handlersOf(ctx context.Context, record zkrec.Instance) ([]strin
 }
 
 // ownedBy reads the slots that an instance owns.
-func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, err error) {
-	names, err := c.children(ctx, c.tree.Root())
+func (m members) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, err error) {
+	names, err := m.children(ctx, m.tree.Root())
 	if err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
 	var slots []string
-	err = c.owners(ctx, names, func(slot, owner string) {
+	err = m.owners(ctx, names, func(slot, owner string) {
 		if owner == sid {
 			slots = append(slots, slot)
 		}
@@ -112,7 +112,7 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 	if err != nil {
 		return nil, err
 	}
-	own, err := c.partsAt(ctx, names, sid)
+	own, err := m.partsAt(ctx, names, sid)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (c *Client) ownedBy(ctx context.Context, sid string) (owned []OwnedSlot, er
 	slices.Sort(slots)
 	var reads []zkconn.Read
 	for _, slot := range slots {
-		reads = append(reads, zkconn.Read{Path: c.tree.Tick(slot)}, zkconn.Read{Path: c.tree.Alive(slot)})
+		reads = append(reads, zkconn.Read{Path: m.tree.Tick(slot)}, zkconn.Read{Path: m.tree.Alive(slot)})
 	}
-	results, err := c.readMany(ctx, reads)
+	results, err := m.readMany(ctx, reads)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/internal/offset"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -115,7 +116,7 @@ func orderOf(sid string, o zkrec.Order) Order {
 // sorted by id. One whose record may not be read is InstanceUnreadable. Errors: ErrDenied if
 // they may not be listed, ErrUnavailable.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
-	return retried(ctx, c, "list instances", func() ([]Instance, error) {
+	return retried(ctx, c.conn, "list instances", func() ([]Instance, error) {
 		all, err := c.counted(ctx)
 		if err != nil {
 			return nil, err
@@ -130,11 +131,11 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 // readLife tells by the latest sign of life of an instance how long ago that was, and, unless the
 // instance has published it, how far its clock is ahead: it compares the time that it wrote there
 // with the time of ZooKeeper's write.
-func (c *Client) readLife(ctx context.Context, i *Instance) error {
+func (m members) readLife(ctx context.Context, i *Instance) error {
 	if job.CheckNodeName(i.Incarnation) != nil {
 		return nil //nolint:nilerr // the record was made manually
 	}
-	data, stat, err := c.conn.Get(ctx, c.tree.Life(i.Incarnation))
+	data, stat, err := m.conn.Get(ctx, m.tree.Life(i.Incarnation))
 	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, ErrDenied) {
 		return nil // it is not known
 	}
@@ -142,7 +143,7 @@ func (c *Client) readLife(ctx context.Context, i *Instance) error {
 		return err
 	}
 	session := cmp.Or(time.Duration(i.place.record.SessionTimeout), defaultSessionTimeout)
-	if silent := c.clock.now().now.Sub(stat.Mtime); silent > session/2 {
+	if silent := m.clock.now().now.Sub(stat.Mtime); silent > session/2 {
 		i.Silent = silent
 	}
 	if sent, err := zkrec.ParseBeat(data); err == nil && i.ClockOffset == nil { // an edited one says nothing
@@ -157,7 +158,7 @@ func (c *Client) readLife(ctx context.Context, i *Instance) error {
 // not be read binds every start of it; its Reason says so. Errors: ErrDenied if they may not be
 // listed, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
-	return retried(ctx, c, "list orders", func() ([]Order, error) {
+	return retried(ctx, c.conn, "list orders", func() ([]Order, error) {
 		orders, err := c.orders(ctx)
 		var list []Order
 		for _, id := range slices.Sorted(maps.Keys(orders)) {
@@ -173,53 +174,53 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 
 // counted is nodes with the number of slots that each instance owns, which lags behind in its own
 // record.
-func (c *Client) counted(ctx context.Context) (all map[string]Instance, err error) {
-	if all, err = c.nodes(ctx); err != nil {
+func (m members) counted(ctx context.Context) (all map[string]Instance, err error) {
+	if all, err = m.nodes(ctx); err != nil {
 		return nil, err
 	}
-	jobs, err := c.children(ctx, c.tree.Root())
+	jobs, err := m.children(ctx, m.tree.Root())
 	if err != nil {
 		return nil, err
 	}
 	owned := make(map[string]int)
 	jobs = slices.DeleteFunc(jobs, func(name string) bool { return !zkrec.IsJob(name) })
-	err = c.owners(ctx, jobs, func(_, sid string) { owned[sid]++ })
+	err = m.owners(ctx, jobs, func(_, sid string) { owned[sid]++ })
 	for sid, instance := range all {
 		instance.Owned = owned[sid]
 		all[sid] = instance
 	}
 	if err == nil && len(all) > 0 {
-		err = c.compare(ctx, all)
+		err = m.compare(ctx, all)
 	}
 	return all, err
 }
 
 // live reads the running instances by id.
-func (c *Client) live(ctx context.Context) (map[string]Instance, error) {
-	all, err := c.nodes(ctx)
+func (m members) live(ctx context.Context) (map[string]Instance, error) {
+	all, err := m.nodes(ctx)
 	maps.DeleteFunc(all, func(_ string, i Instance) bool { return i.State == InstanceNone })
 	return all, err
 }
 
 // nodes reads what stands below the parent of the instances.
-func (c *Client) nodes(ctx context.Context) (map[string]Instance, error) {
-	orders, err := c.orders(ctx)
+func (m members) nodes(ctx context.Context) (map[string]Instance, error) {
+	orders, err := m.orders(ctx)
 	if err != nil && !errors.Is(err, ErrDenied) { // who may not read orders knows of none, as an instance
 		return nil, err
 	}
-	excluded, err := c.exclusions(ctx)
+	excluded, err := m.exclusions(ctx)
 	if err != nil && !errors.Is(err, ErrDenied) {
 		return nil, err
 	}
 	all := map[string]Instance{}
-	return all, c.eachChild(ctx, c.tree.Instances(), func(node child) {
+	return all, m.eachChild(ctx, m.tree.Instances(), func(node child) {
 		record, err := zkrec.ParseInstance(node.data)
 		state := record.State
 		var reason string
 		switch {
 		case !node.stat.Ephemeral():
 			record, state = zkrec.Instance{}, InstanceNone
-			reason = c.tree.Instance(node.name) + " is held by no session, so it is not an instance's: delete it"
+			reason = m.tree.Instance(node.name) + " is held by no session, so it is not an instance's: delete it"
 		case node.err != nil: // alive nevertheless
 			state, reason = InstanceUnreadable, node.err.Error()
 		case err != nil:
@@ -262,13 +263,107 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 }
 
 // orders reads all orders by id.
-func (c *Client) orders(ctx context.Context) (map[string]zkrec.Order, error) {
+func (m members) orders(ctx context.Context) (map[string]zkrec.Order, error) {
 	orders := map[string]zkrec.Order{}
-	return orders, c.eachChild(ctx, c.tree.Orders(), func(node child) {
+	return orders, m.eachChild(ctx, m.tree.Orders(), func(node child) {
 		order := zkrec.ParseOrder(node.data)
 		if node.err != nil {
 			order.Reason = node.err.Error()
 		}
 		orders[node.name] = order
 	})
+}
+
+// groupTime is the group's time, by which a change is judged. It sends requests once a minute.
+func (m members) groupTime(ctx context.Context) (time.Time, error) {
+	err := m.conn.Retry(ctx, func() error {
+		if !m.clock.due() {
+			return nil
+		}
+		_, err := m.judges(ctx)
+		if errors.Is(err, ErrDenied) { // a job may be written without the right to read who lives
+			err = m.compare(ctx, nil)
+		}
+		return err
+	})
+	return m.clock.now().now, err
+}
+
+// judges reads the running instances by id, and has the clock tell the group's time.
+func (m members) judges(ctx context.Context) (live map[string]Instance, err error) {
+	if live, err = m.live(ctx); err != nil {
+		return nil, err
+	}
+	return live, m.compare(ctx, live)
+}
+
+// compare has the clock tell the group's time. If that seems to be wrong, it waits for the next
+// sign of life, which tells: it may be these that have ceased.
+func (m members) compare(ctx context.Context, live map[string]Instance) error {
+	ctx, stop := m.conn.WhileOpen(ctx)
+	defer stop()
+	k := m.clock
+	k.follow(clocksOf(live))
+	select {
+	case k.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-k.turn }()
+	if !k.due() {
+		return nil
+	}
+	k.looks()
+	var reads []zkconn.Read
+	var of []Instance
+	for _, i := range live {
+		if job.CheckNodeName(i.Incarnation) == nil { // otherwise the record was made manually
+			of, reads = append(of, i), append(reads, zkconn.Read{Path: m.tree.Life(i.Incarnation)})
+		}
+	}
+	for begun := time.Now(); ; {
+		sent := k.reading()
+		results, err := m.readMany(ctx, reads)
+		answered := k.reading()
+		if err != nil {
+			return err
+		}
+		var beat zkconn.Stat
+		session := defaultSessionTimeout
+		for i, r := range results {
+			if r.Err == nil && r.Stat.Mzxid > beat.Mzxid {
+				beat, session = r.Stat, cmp.Or(time.Duration(of[i].place.record.SessionTimeout), defaultSessionTimeout)
+			}
+		}
+		every := session / beatsPerSession
+		if k.take(sent, answered, m.conn.Zxid(), beat, every) {
+			return nil
+		}
+		waited := time.Since(begun)
+		if waited >= 2*every {
+			k.mu.Lock()
+			k.open, k.awaited = false, beat.Mzxid
+			k.mu.Unlock()
+			return nil
+		}
+		if end, limited := ctx.Deadline(); limited && waited >= end.Sub(begun)/2 {
+			return nil
+		}
+		select {
+		case <-time.After(every / 4):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// clocksOf lists the offsets that instances publish of their clocks.
+func clocksOf(live map[string]Instance) map[string]offset.Peer {
+	peers := make(map[string]offset.Peer, len(live))
+	for sid, i := range live {
+		if i.State != InstanceNone {
+			peers[sid] = offset.Peer{Off: time.Duration(i.place.record.ClockOffset), Wrong: i.State == InstanceWrongClock}
+		}
+	}
+	return peers
 }

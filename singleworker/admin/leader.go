@@ -19,9 +19,9 @@ type Leader struct {
 }
 
 // leader is who leads; nil in lease mode, or if nobody does.
-func (c *Client) leader(ctx context.Context) (*Leader, error) {
+func (m members) leader(ctx context.Context) (*Leader, error) {
 	mode, live := zkrec.ModeLatch, make(map[string]bool)
-	err := c.eachChild(ctx, c.tree.Instances(), func(node child) {
+	err := m.eachChild(ctx, m.tree.Instances(), func(node child) {
 		record, err := zkrec.ParseInstance(node.data)
 		if err == nil && node.err == nil && node.stat.Ephemeral() {
 			mode, live[node.name] = record.Mode, true
@@ -31,7 +31,7 @@ func (c *Client) leader(ctx context.Context) (*Leader, error) {
 	if err != nil || !latched {
 		return nil, err
 	}
-	queue, err := election.Participants(ctx, c.conn, cmp.Or(strings.TrimPrefix(at, " at "), c.tree.Leader()))
+	queue, err := election.Participants(ctx, m.conn, cmp.Or(strings.TrimPrefix(at, " at "), m.tree.Leader()))
 	if err != nil || len(queue) == 0 {
 		return nil, err
 	}

@@ -3,40 +3,11 @@ package admin
 import (
 	"cmp"
 	"context"
-	"os"
-	"os/user"
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/deeds"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
-
-// Who says who changes something and why, for the log that Client.Log reads. Characters
-// that cannot be printed are replaced, and a text that is too long for an entry is cut.
-type Who struct {
-	By     string // Default: Config.From
-	Reason string
-}
-
-type whoKey struct{}
-
-// As returns a context for calls of a Client that somebody asked for. By and Reason in the options
-// of a call count more.
-func As(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
-
-// Self is user@host of this process, as far as the system knows.
-func Self() string {
-	name, host := "unknown", "unknown"
-	if current, err := user.Current(); err == nil {
-		name = current.Username
-	}
-	if this, err := os.Hostname(); err == nil {
-		host = this
-	}
-	return name + "@" + host
-}
 
 // LogEntry is one change, or one thing that was asked of the owners of jobs, in the log of who did
 // what.
@@ -97,11 +68,11 @@ func (c *Client) Log(ctx context.Context, opts LogOptions) ([]LogEntry, error) {
 			return nil, err
 		}
 	}
-	return retried(ctx, c, "read the log", func() ([]LogEntry, error) { return c.log(ctx, opts) })
+	return retried(ctx, c.conn, "read the log", func() ([]LogEntry, error) { return c.log(ctx, opts) })
 }
 
-func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, err error) {
-	names, err := c.children(ctx, c.tree.Deeds())
+func (o observer) log(ctx context.Context, opts LogOptions) (entries []LogEntry, err error) {
+	names, err := o.children(ctx, o.tree.Deeds())
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +84,7 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 	if opts.Max > 0 && opts.Job == "" {
 		names = names[:min(opts.Max, len(names))]
 	}
-	err = c.eachOf(ctx, c.tree.Deeds(), names, func(node child) {
+	err = o.eachOf(ctx, o.tree.Deeds(), names, func(node child) {
 		d, err := zkrec.ParseDeed(node.data)
 		if err != nil || node.err != nil {
 			d = zkrec.Deed{Kind: logUnreadable}
@@ -130,22 +101,4 @@ func (c *Client) log(ctx context.Context, opts LogOptions) (entries []LogEntry, 
 		entries = entries[:min(opts.Max, len(entries))]
 	}
 	return entries, err
-}
-
-// deed is what the log says of a change. who is what the options of the call say.
-func (c *Client) deed(ctx context.Context, kind string, who Who, jobs ...string) zkrec.Deed {
-	caller, _ := ctx.Value(whoKey{}).(Who)
-	from := c.from
-	if from == "" {
-		from = Self()
-	}
-	return zkrec.Deed{
-		Kind: kind, Jobs: jobs, From: from,
-		By: cmp.Or(who.By, caller.By), Reason: cmp.Or(who.Reason, caller.Reason),
-	}
-}
-
-// multi applies ops and notes the deed.
-func (c *Client) multi(ctx context.Context, d zkrec.Deed, ops ...zkconn.Op) ([]zkconn.Stat, error) {
-	return deeds.Write(ctx, c.conn, c.tree, d, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) { return c.conn.Multi(ctx, ops...) })
 }

@@ -12,7 +12,7 @@ import (
 // Names lists the names of all jobs, sorted, without reading the jobs. Errors: ErrDenied,
 // ErrUnavailable.
 func (c *Client) Names(ctx context.Context) ([]string, error) {
-	return retried(ctx, c, "list names of jobs", func() ([]string, error) {
+	return retried(ctx, c.conn, "list names of jobs", func() ([]string, error) {
 		names, err := c.children(ctx, c.tree.Root())
 		names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
 		slices.Sort(names)
@@ -23,7 +23,7 @@ func (c *Client) Names(ctx context.Context) ([]string, error) {
 // ServerTypes lists the server types below the connection's chroot that an instance has joined,
 // sorted. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) ServerTypes(ctx context.Context) ([]string, error) {
-	return retried(ctx, c, "list server types", func() ([]string, error) {
+	return retried(ctx, c.conn, "list server types", func() ([]string, error) {
 		names, err := c.children(ctx, "/")
 		if err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func (c *Client) ServerTypes(ctx context.Context) ([]string, error) {
 // InstanceIDs lists the IDs of the instances, sorted, without reading the instances. Errors:
 // ErrDenied, ErrUnavailable.
 func (c *Client) InstanceIDs(ctx context.Context) ([]string, error) {
-	return retried(ctx, c, "list IDs of instances", func() ([]string, error) {
+	return retried(ctx, c.conn, "list IDs of instances", func() ([]string, error) {
 		ids, err := c.children(ctx, c.tree.Instances())
 		slices.Sort(ids)
 		return ids, err
@@ -57,7 +57,7 @@ func (c *Client) InstanceIDs(ctx context.Context) ([]string, error) {
 // Handlers lists the names of the handlers that the running instances publish, sorted. It reads no
 // job, and one list for all instances of a program. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Handlers(ctx context.Context) ([]string, error) {
-	return retried(ctx, c, "list handlers", func() ([]string, error) {
+	return retried(ctx, c.conn, "list handlers", func() ([]string, error) {
 		live, err := c.live(ctx)
 		if err != nil {
 			return nil, err

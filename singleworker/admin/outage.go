@@ -25,11 +25,11 @@ const maxOutages = 100
 // Outages lists the latest outages of more than 3 seconds, the last one first. Some that
 // overlap, as several instances tell, are one. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Outages(ctx context.Context) ([]Outage, error) {
-	return retried(ctx, c, "list outages", func() ([]Outage, error) { return c.outages(ctx) })
+	return retried(ctx, c.conn, "list outages", func() ([]Outage, error) { return c.outages(ctx) })
 }
 
-func (c *Client) outages(ctx context.Context) ([]Outage, error) {
-	names, err := c.children(ctx, c.tree.Deeds())
+func (o observer) outages(ctx context.Context) ([]Outage, error) {
+	names, err := o.children(ctx, o.tree.Deeds())
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (c *Client) outages(ctx context.Context) ([]Outage, error) {
 	})
 	slices.Sort(names)
 	var told []Outage
-	err = c.eachOf(ctx, c.tree.Deeds(), names[max(0, len(names)-maxOutages):], func(node child) {
+	err = o.eachOf(ctx, o.tree.Deeds(), names[max(0, len(names)-maxOutages):], func(node child) {
 		if d, err := zkrec.ParseDeed(node.data); err == nil && node.err == nil {
 			told = append(told, Outage{zkrec.Time(d.Since), zkrec.Time(d.Until), []string{d.From}})
 		}

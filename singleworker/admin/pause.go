@@ -79,7 +79,7 @@ func (c *Client) Pause(ctx context.Context, name string, opts PauseOptions) (Pau
 		return PauseResult{}, err
 	}
 	deed := c.deed(ctx, zkrec.DeedPause, Who{opts.By, opts.Reason}, name)
-	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
+	e := edit{ed: c.editor, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		next := newPause(opts)
 		if paused := old.Switch.Paused; paused.Lasts(now) {
 			next.Since = paused.Since
@@ -143,7 +143,7 @@ func (c *Client) Resume(ctx context.Context, name string, opts ResumeOptions) (P
 		return PauseResult{}, &invalid.FieldError{Field: "Missed", Value: string(opts.Missed), Err: err}
 	}
 	deed := c.deed(ctx, zkrec.DeedResume, Who{}, name)
-	e := edit{client: c, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
+	e := edit{ed: c.editor, name: name, deed: deed, counts: true, change: func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) {
 		if !old.Switch.Paused.Lasts(now) {
 			return old, nil
 		}
@@ -168,7 +168,7 @@ func (e *edit) paused(done Outcome) PauseResult {
 	}
 	result.Pause = pauseOf(*pause)
 	if schedule, err := e.spec.Job.ParseSchedule(); err == nil {
-		result.Missed = missed(schedule, e.through, *result.Pause, e.client.clock.now().now)
+		result.Missed = missed(schedule, e.through, *result.Pause, e.ed.clock.now().now)
 	}
 	return result
 }

@@ -72,9 +72,9 @@ func missing(labels, others map[string]string) map[string]string {
 
 // exclusions reads the orders for one job, or for a host. A record that is no such order binds
 // nobody, and is left out.
-func (c *Client) exclusions(ctx context.Context) (zkrec.Exclusions, error) {
+func (m members) exclusions(ctx context.Context) (zkrec.Exclusions, error) {
 	excluded := zkrec.Exclusions{}
-	err := c.eachChild(ctx, c.tree.Exclusions(), func(node child) {
+	err := m.eachChild(ctx, m.tree.Exclusions(), func(node child) {
 		if x, err := zkrec.ParseExclusion(node.name, node.data); err == nil && node.err == nil {
 			excluded[x.Job] = append(excluded[x.Job], x)
 		}

@@ -21,72 +21,58 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkSlot(name); err != nil {
 		return JobStatus{}, err
 	}
-	return retried(ctx, c, fmt.Sprintf("job %q", name), func() (JobStatus, error) { return c.get(ctx, name) })
+	return retried(ctx, c.conn, fmt.Sprintf("job %q", name), func() (JobStatus, error) { return c.get(ctx, name) })
 }
 
-func (c *Client) get(ctx context.Context, name string) (JobStatus, error) {
-	live, err := c.judges(ctx)
+func (o observer) get(ctx context.Context, name string) (JobStatus, error) {
+	live, err := o.judges(ctx)
 	if err != nil {
 		return JobStatus{}, err
 	}
-	r, err := c.reading(ctx, name, true) // the histories, too: one that cannot be read makes the job invalid
+	r, err := o.reading(ctx, name, true) // the histories, too: one that cannot be read makes the job invalid
 	if err != nil {
 		return JobStatus{}, err
 	}
-	status := r.status(live, c.clock.now())
+	status := r.status(live, o.clock.now())
 	if status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
 		return status, nil
 	}
 	if slices.ContainsFunc(r.slots, func(slot records) bool { return slot.tickErr != nil || slot.historyErr != nil }) {
-		nodes, err := c.unreadable(ctx, name)
+		nodes, err := o.unreadable(ctx, name)
 		if err != nil {
 			return status, err
 		}
 		if len(nodes) > 0 {
 			status.State, status.Reason = StateInvalid, nodes[0].reason()
-			status.SetConditions(c.clock.now().now)
+			status.SetConditions(o.clock.now().now)
 		}
 	}
 	if status.DeclaredBy == "" {
 		return status, nil
 	}
-	lists, all, err := c.declared(ctx, live, 1)
+	lists, all, err := o.declared(ctx, live, 1)
 	if err != nil {
 		return status, err
 	}
-	status.setDeclarations(differing(lists), c.clock.now().now)
+	status.setDeclarations(differing(lists), o.clock.now().now)
 	status.Undeclared = !status.declaredLate && all &&
 		!slices.ContainsFunc(lists, func(list declaredList) bool { _, declares := list.jobs[name]; return declares })
 	return status, nil
 }
 
-// checkSlot refuses a name that cannot be that of a job or a shard, or of a job at an instance.
-func checkSlot(name string) error {
-	if _, sid, part := zkrec.SplitInstance(name); part {
-		if err := job.CheckNodeName(sid); err != nil {
-			return job.Invalid("Name", name, fmt.Errorf("names a job at an instance whose ID %w", err))
-		}
-	}
-	return checkName(zkrec.JobOfSlot(name))
-}
-
-// readers is how many jobs, slots, or instances are dealt with concurrently where there is no
-// request for many.
-const readers = 32
-
 // List reads all jobs, sorted by name. A job of which a record may not be read, or whose node has a
 // name that no job can have, is StateInvalid. Errors: ErrDenied if they may not be listed,
 // ErrUnavailable.
 func (c *Client) List(ctx context.Context) ([]JobStatus, error) {
-	return retried(ctx, c, "list jobs", func() ([]JobStatus, error) { return c.list(ctx) })
+	return retried(ctx, c.conn, "list jobs", func() ([]JobStatus, error) { return c.list(ctx) })
 }
 
-func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
-	live, err := c.live(ctx)
+func (o observer) list(ctx context.Context) ([]JobStatus, error) {
+	live, err := o.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names, err := c.children(ctx, c.tree.Root())
+	names, err := o.children(ctx, o.tree.Root())
 	if err != nil {
 		return nil, err
 	}
@@ -95,24 +81,24 @@ func (c *Client) list(ctx context.Context) ([]JobStatus, error) {
 	for _, name := range names {
 		switch is, err := zkrec.JobName(name); {
 		case is && err != nil:
-			text := fmt.Sprintf("nobody runs it: its name %v; delete %s", err, c.tree.Job(name))
+			text := fmt.Sprintf("nobody runs it: its name %v; delete %s", err, o.tree.Job(name))
 			list = append(list, invalidJob(name, reason.Reason{Code: reason.BadName, Error: text}))
 		case is:
 			jobs = append(jobs, name)
 		}
 	}
-	all, err := c.readings(ctx, jobs, false)
+	all, err := o.readings(ctx, jobs, false)
 	if err == nil && len(jobs) > 0 {
-		err = c.compare(ctx, live)
+		err = o.compare(ctx, live)
 	}
 	if err != nil {
 		return nil, err
 	}
-	lists, _, err := c.declared(ctx, live, 2) // one has nothing to differ from
+	lists, _, err := o.declared(ctx, live, 2) // one has nothing to differ from
 	if err != nil {
 		return nil, err
 	}
-	at, differ := c.clock.now(), differing(lists)
+	at, differ := o.clock.now(), differing(lists)
 	for _, r := range all {
 		switch status, err := r.listed(live, at); {
 		case errors.Is(err, ErrNotFound): // canceled meanwhile

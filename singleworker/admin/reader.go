@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
@@ -87,6 +88,10 @@ func denied(err error) error {
 	return &zkrec.UnreadableError{Path: refused.Path, Err: refused.Err}
 }
 
+// readers is how many jobs, slots, or instances are dealt with concurrently where there is no
+// request for many.
+const readers = 32
+
 // readsPerAnswer is how many nodes are read before OnRead is called.
 const readsPerAnswer = 2048
 
@@ -168,4 +173,17 @@ func (rd reader) ownersOf(ctx context.Context, slots []string, use func(slot, si
 		}
 	}
 	return others, err
+}
+
+// retried repeats a read until a server has answered it. What is being done begins its error.
+func retried[T any](ctx context.Context, conn *zkconn.Conn, doing string, read func() (T, error)) (value T, err error) {
+	err = conn.Retry(ctx, func() (err error) {
+		value, err = read()
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", doing, err)
+	}
+	return value, nil
 }

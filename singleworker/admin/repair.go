@@ -58,7 +58,7 @@ func (c *Client) Unreadable(ctx context.Context, name string) ([]UnreadableNode,
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return retried(ctx, c, fmt.Sprintf("job %q", name), func() ([]UnreadableNode, error) { return c.unreadable(ctx, name) })
+	return retried(ctx, c.conn, fmt.Sprintf("job %q", name), func() ([]UnreadableNode, error) { return c.unreadable(ctx, name) })
 }
 
 // Repair atomically replaces the nodes that Unreadable listed with fresh ones, so that instances
@@ -94,9 +94,9 @@ func (c *Client) Repair(ctx context.Context, name string, nodes []UnreadableNode
 }
 
 // repaired returns ErrConflict unless every node holds what the repair wants to write.
-func (c *Client) repaired(ctx context.Context, nodes []UnreadableNode) error {
+func (w writer) repaired(ctx context.Context, nodes []UnreadableNode) error {
 	for _, n := range nodes {
-		data, stat, err := c.conn.Get(ctx, n.Path)
+		data, stat, err := w.rd.conn.Get(ctx, n.Path)
 		switch {
 		case errors.Is(err, zkconn.ErrNoNode):
 			return ErrConflict
@@ -109,23 +109,23 @@ func (c *Client) repaired(ctx context.Context, nodes []UnreadableNode) error {
 	return nil
 }
 
-func (c *Client) unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
-	read, err := c.readJob(ctx, name)
+func (o observer) unreadable(ctx context.Context, name string) ([]UnreadableNode, error) {
+	read, err := o.readJob(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := c.unreadableIn(ctx, name, read)
+	nodes, err := o.unreadableIn(ctx, name, read)
 	for i := range nodes {
 		nodes[i].job = read.stat.Czxid
 	}
 	return nodes, err
 }
 
-func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([]UnreadableNode, error) {
+func (o observer) unreadableIn(ctx context.Context, name string, read records) ([]UnreadableNode, error) {
 	of := read.parse()
 	if of.isUnreadable() {
 		spec := UnreadableNode{
-			Path: c.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: read.stat.Version,
+			Path: o.tree.Job(name), Job: name, Loss: LossSpec, Error: of.err.Error(), version: read.stat.Version,
 		}
 		spec.Newer = errors.As(of.err, new(*zkrec.SchemaError))
 		return []UnreadableNode{spec}, nil // without it nobody knows which nodes belong to the job
@@ -137,18 +137,18 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 			Newer: errors.As(err, new(*zkrec.SchemaError)), version: read.register.stat.Version,
 		})
 	}
-	slots, err := c.slots(ctx, name, of)
+	slots, err := o.slots(ctx, name, of)
 	if err != nil {
 		return nil, err
 	}
 	var paths []string
 	for _, slot := range slots {
-		paths = append(append(paths, c.tree.Tick(slot)), c.tree.HistoryPages(slot)...)
+		paths = append(append(paths, o.tree.Tick(slot)), o.tree.HistoryPages(slot)...)
 	}
-	results := c.conn.ReadMany(ctx, zkconn.ReadsOf(append(paths, c.tree.Shards(name))...))
+	results := o.conn.ReadMany(ctx, zkconn.ReadsOf(append(paths, o.tree.Shards(name))...))
 	var latest int64
 	for _, slot := range slots {
-		found, mark, err := c.unreadableOf(slot, results[:1+zkrec.HistoryPages])
+		found, mark, err := o.unreadableOf(slot, results[:1+zkrec.HistoryPages])
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 		return nodes, nil
 	}
 	complete, err := checked(results[0], UnreadableNode{
-		Path: c.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: latest}.Encode(),
+		Path: o.tree.Shards(name), Job: name, Loss: LossCompletion, write: zkrec.Complete{Tick: latest}.Encode(),
 	}, func(data []byte) error {
 		_, err := zkrec.ParseComplete(data)
 		return err
@@ -167,16 +167,16 @@ func (c *Client) unreadableIn(ctx context.Context, name string, read records) ([
 }
 
 // unreadableOf checks the nodes of a slot, and returns its watermark, if that can be read.
-func (c *Client) unreadableOf(slot string, results []zkconn.ReadResult) (nodes []UnreadableNode, mark int64, err error) {
+func (o observer) unreadableOf(slot string, results []zkconn.ReadResult) (nodes []UnreadableNode, mark int64, err error) {
 	var at zkrec.Mark
 	// An empty tick record accounts for all ticks before it was written, on ZooKeeper's clock.
-	nodes, err = checked(results[0], UnreadableNode{Path: c.tree.Tick(slot), Job: slot, Loss: LossTicks}, func(data []byte) error {
+	nodes, err = checked(results[0], UnreadableNode{Path: o.tree.Tick(slot), Job: slot, Loss: LossTicks}, func(data []byte) error {
 		record, err := zkrec.ParseTick(data, results[0].Stat.Mtime)
 		mark, at = record.Watermark, record.History
 		return err
 	})
 	pages := make([][]byte, zkrec.HistoryPages)
-	for i, path := range c.tree.HistoryPages(slot) {
+	for i, path := range o.tree.HistoryPages(slot) {
 		if err != nil {
 			return nil, 0, err
 		}

@@ -11,19 +11,17 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/deletion"
-	"github.com/swjobs/singleworker/singleworker/internal/preference"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
-	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // ask is a request to the owner of a job, or to the owners of its shards, over
 // its tries.
 type ask struct {
-	client  *Client
+	ed      editor
 	name    string
 	id      string // the same at each shard
 	request zkrec.Request
@@ -39,7 +37,7 @@ type ask struct {
 }
 
 // newAsk gives a request a unique ID; IDs sort by time.
-func (c *Client) newAsk(ctx context.Context, kind, name string, request zkrec.Request) (*ask, error) {
+func (ed editor) newAsk(ctx context.Context, kind, name string, request zkrec.Request) (*ask, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
@@ -50,13 +48,13 @@ func (c *Client) newAsk(ctx context.Context, kind, name string, request zkrec.Re
 	if err != nil {
 		return nil, fmt.Errorf("make an id: %w", err)
 	}
-	deed := c.deed(ctx, kind, Who{request.By, request.Reason}, name)
+	deed := ed.deed(ctx, kind, Who{request.By, request.Reason}, name)
 	request.By, request.Reason = cmp.Or(deed.By, deed.From), deed.Reason
-	return &ask{client: c, name: name, id: id.String(), request: request, deed: deed}, nil
+	return &ask{ed: ed, name: name, id: id.String(), request: request, deed: deed}, nil
 }
 
 func (a *ask) run(ctx context.Context) error {
-	err := a.client.persist(ctx, func() error { return a.once(ctx) })
+	err := a.ed.persist(ctx, func() error { return a.once(ctx) })
 	return uncertain(err, a.wrote)
 }
 
@@ -65,7 +63,7 @@ func (a *ask) run(ctx context.Context) error {
 // cannot exceed the limit together, and one whose reply was lost cannot be
 // applied after this try did not find it.
 func (a *ask) once(ctx context.Context) error {
-	job, err := a.client.readJob(ctx, zkrec.JobOfSlot(a.name))
+	job, err := a.ed.readJob(ctx, zkrec.JobOfSlot(a.name))
 	if err != nil {
 		return err
 	}
@@ -73,19 +71,19 @@ func (a *ask) once(ctx context.Context) error {
 		return err
 	}
 	of := job.parse()
-	slots, err := a.client.slots(ctx, a.name, of)
+	slots, err := a.ed.slots(ctx, a.name, of)
 	if err != nil {
 		return err
 	}
 	inboxes := make([]inbox, len(slots))
 	err = task.Each(ctx, readers, slots, func(ctx context.Context, i int, slot string) (err error) {
-		inboxes[i], err = a.client.inbox(ctx, slot)
+		inboxes[i], err = a.ed.inbox(ctx, slot)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	status, pasts, err := a.client.pasts(ctx, a.name)
+	status, pasts, err := a.ed.pasts(ctx, a.name)
 	if err != nil {
 		return err
 	}
@@ -111,35 +109,56 @@ func (a *ask) once(ctx context.Context) error {
 	}
 	same, told := a.same(job, of.spec)
 	ops = append(ops, same...) // of several shards, all or none
-	if deletion.Fitting(a.client.conn, ops) < len(ops) {
+	if deletion.Fitting(a.ed.conn, ops) < len(ops) {
 		err := fmt.Errorf("do not fit in one transaction for all %d shards: ask them one by one, or with less", len(slots))
 		return &invalid.FieldError{Field: "Args", Value: fmt.Sprintf("%d bytes", len(a.request.Encode())), Err: err}
 	}
-	_, err = a.write(ctx, a.client, job, job.proofs(a.client.tree, false), a.deed, append(told, signals.OfRequests(a.client.tree, a.asked)...), ops...)
+	_, err = a.write(ctx, a.ed.writer, job, job.proofs(a.ed.tree, false), a.deed, append(told, signals.OfRequests(a.ed.tree, a.asked)...), ops...)
 	return err
+}
+
+// asked checks that what was read first, the inboxes of slots, is of the slots whose records were
+// read then, and returns those that a request goes to: of a job that runs on every instance, those
+// of the instances that live and take it. A part that was named alone is always asked.
+func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes []inbox, to []past, err error) {
+	if !slices.EqualFunc(pasts, slots, func(p past, slot string) bool { return p.slot == slot }) {
+		return nil, nil, zkconn.ErrBadVersion // the job has other slots now
+	}
+	if !of.Job.Everywhere {
+		return inboxes, pasts, nil
+	}
+	for i, p := range pasts {
+		if p.job.InstanceID != "" && (len(pasts) == 1 || !p.job.isAbsent()) {
+			boxes, to = append(boxes, inboxes[i]), append(to, p)
+		}
+	}
+	if len(to) == 0 {
+		return nil, nil, fmt.Errorf("%w: it runs on every instance, and none takes it now", ErrNoHandler)
+	}
+	return boxes, to, nil
 }
 
 // same refuses the request if the job has changed. A job that is done has no owner: it is opened,
 // of which the signals tell.
 func (a *ask) same(job records, spec zkrec.Spec) (ops []zkconn.Op, told []signals.Signal) {
-	ops = []zkconn.Op{zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version)}
+	ops = []zkconn.Op{zkconn.CheckOp(a.ed.tree.Job(job.slot), job.stat.Version)}
 	if spec.Done == nil || a.request.Kind != zkrec.RequestRun {
 		return ops, nil
 	}
-	return append(ops, job.register.write(spec.Switch.Open().Encode())), signals.OfJob(a.client.tree, job.slot)
+	return append(ops, job.register.write(spec.Switch.Open().Encode())), signals.OfJob(a.ed.tree, job.slot)
 }
 
 // makeShards creates the nodes of shards as an instance would.
 func (a *ask) makeShards(ctx context.Context, slots []string, job records, spec zkrec.Spec) error {
-	data, _, err := a.client.optional(ctx, a.client.tree.Shards(job.slot))
+	data, _, err := a.ed.optional(ctx, a.ed.tree.Shards(job.slot))
 	if err != nil {
 		return err
 	}
 	complete, _ := zkrec.ParseComplete(data) // an unreadable record counts as empty
 	through := spec.ShardsBegin(complete)
 	return task.Each(ctx, readers, slots, func(ctx context.Context, _ int, slot string) error {
-		ops := append(newNodes(a.client.tree.NewShard(slot, through)), zkconn.CheckOp(a.client.tree.Job(job.slot), job.stat.Version))
-		_, err := a.client.conn.MultiOn(ctx, a.client.tree.Job(job.slot), job.stat.Czxid, ops...)
+		ops := append(newNodes(a.ed.tree.NewShard(slot, through)), zkconn.CheckOp(a.ed.tree.Job(job.slot), job.stat.Version))
+		_, err := a.ed.conn.MultiOn(ctx, a.ed.tree.Job(job.slot), job.stat.Czxid, ops...)
 		return err
 	})
 }
@@ -164,7 +183,7 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 		case err != nil:
 			return nil, err
 		case request != nil:
-			ops = append(ops, inboxes[i].guard, zkconn.CreateOp(a.client.tree.Request(slot.slot, a.id), request.Encode()))
+			ops = append(ops, inboxes[i].guard, zkconn.CreateOp(a.ed.tree.Request(slot.slot, a.id), request.Encode()))
 			for _, incarnation := range slot.hearers {
 				a.asked[incarnation] = append(a.asked[incarnation], slot.slot)
 			}
@@ -176,26 +195,6 @@ func (a *ask) ops(pasts []past, inboxes []inbox) ([]zkconn.Op, error) {
 	return ops, nil
 }
 
-// hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's,
-// and that of the first of the others that can take the slot, which relieves an owner that does
-// nothing. Who comes first may be another one by now, or be known by the instances not to take
-// slots at present. Then the owner alone hears of the request, and who becomes the owner, or the
-// first of the others, reads it.
-func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]Instance) (incarnations []string) {
-	next, most := "", uint64(0)
-	for _, sid := range able {
-		if rank := preference.Of(preference.Hash(sid), preference.Hash(slot)); sid != owner.SID && (next == "" || rank > most) {
-			next, most = live[sid].Incarnation, rank
-		}
-	}
-	for _, incarnation := range []string{owner.Incarnation, next} {
-		if job.CheckNodeName(incarnation) == nil { // otherwise there is no such instance, or a record was made manually
-			incarnations = append(incarnations, incarnation)
-		}
-	}
-	return incarnations
-}
-
 // inbox holds the pending requests to the owner of a slot.
 type inbox struct {
 	guard   zkconn.Op // makes a write fail if the requests have changed
@@ -204,28 +203,28 @@ type inbox struct {
 }
 
 // inbox reads a slot's inbox.
-func (c *Client) inbox(ctx context.Context, slot string) (inbox, error) {
-	path := c.tree.Requests(slot)
-	parent, stat, err := c.conn.Get(ctx, path)
+func (rd reader) inbox(ctx context.Context, slot string) (inbox, error) {
+	path := rd.tree.Requests(slot)
+	parent, stat, err := rd.conn.Get(ctx, path)
 	box := inbox{guard: zkconn.SetOp(path, parent, stat.Version)}
 	if errors.Is(err, zkconn.ErrNoNode) { // an older version created the job, or it does not exist
 		var there bool
-		_, there, err = c.conn.Exists(ctx, c.tree.Slot(slot))
+		_, there, err = rd.conn.Exists(ctx, rd.tree.Slot(slot))
 		_, _, sharded := zkrec.SplitSlot(slot)
 		box.guard, box.missing = zkconn.CreateOp(path, nil), sharded && !there
 	}
 	if err != nil {
 		return inbox{}, err
 	}
-	box.waiting, err = c.waiting(ctx, slot)
+	box.waiting, err = rd.waiting(ctx, slot)
 	return box, err
 }
 
 // waiting reads the oldest pending requests of a slot, as its owner does. One that cannot be read,
 // or is not among those, still counts.
-func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
-	path := c.tree.Requests(slot)
-	ids, err := c.children(ctx, path)
+func (rd reader) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
+	path := rd.tree.Requests(slot)
+	ids, err := rd.children(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +234,7 @@ func (c *Client) waiting(ctx context.Context, slot string) (map[string]zkrec.Req
 	for _, id := range ids[read:] {
 		waiting[id] = zkrec.Request{}
 	}
-	return waiting, c.eachOf(ctx, path, ids[:read], func(node child) {
+	return waiting, rd.eachOf(ctx, path, ids[:read], func(node child) {
 		request, err := zkrec.ParseRequest(node.data)
 		if err != nil {
 			request = zkrec.Request{}

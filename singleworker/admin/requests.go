@@ -50,7 +50,7 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
-	return retried(ctx, c, fmt.Sprintf("requests of %q", name), func() ([]Request, error) {
+	return retried(ctx, c.conn, fmt.Sprintf("requests of %q", name), func() ([]Request, error) {
 		_, pasts, err := c.pasts(ctx, name)
 		if err != nil {
 			return nil, err
@@ -60,10 +60,10 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 }
 
 // requestsOf reads the pending requests of slots, in order.
-func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
+func (rd reader) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
 	lists := make([][]Request, len(pasts))
 	err := task.Each(ctx, readers, pasts, func(ctx context.Context, i int, slot past) error {
-		waiting, err := c.waiting(ctx, slot.slot)
+		waiting, err := rd.waiting(ctx, slot.slot)
 		for _, id := range slices.Sorted(maps.Keys(waiting)) {
 			w := waiting[id]
 			r := requestOf(id, slot.slot, w)
@@ -71,7 +71,7 @@ func (c *Client) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 				r.RunID = slot.tick.RunID
 			}
 			if w.Kind == RequestStop && err == nil {
-				r.Stack, err = c.stack(ctx, slot.slot, w.RunID)
+				r.Stack, err = rd.stack(ctx, slot.slot, w.RunID)
 			}
 			lists[i] = append(lists[i], r)
 		}
@@ -86,8 +86,8 @@ func requestOf(id, slot string, w zkrec.Request) Request {
 
 // stack is where the handler of a run was that did not end when it was told to; "" if there was
 // none.
-func (c *Client) stack(ctx context.Context, slot, runID string) (string, error) {
-	data, _, err := c.conn.Get(ctx, c.tree.Stack(slot))
+func (rd reader) stack(ctx context.Context, slot, runID string) (string, error) {
+	data, _, err := rd.conn.Get(ctx, rd.tree.Stack(slot))
 	if zkconn.IsUnknown(err) {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request
 	if err := checkSlot(name); err != nil {
 		return nil, err
 	}
-	w := cancellation{client: c, id: id, taken: make(map[[2]string]Request)}
+	w := cancellation{ed: c.editor, id: id, taken: make(map[[2]string]Request)}
 	err := c.persist(ctx, func() error {
 		_, pasts, err := c.pasts(ctx, name)
 		if err != nil {
@@ -125,8 +125,8 @@ func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request
 
 // cancellation is one CancelRequests over its tries.
 type cancellation struct {
-	client *Client
-	id     string
+	ed editor
+	id string
 
 	mu    sync.Mutex
 	taken map[[2]string]Request // by slot and ID, including earlier tries
@@ -144,7 +144,7 @@ func (w *cancellation) from(ctx context.Context, _ int, slot past) error {
 // some cancels the oldest of them and reports whether there may be more. The transaction checks the
 // tick record, so that a run that starts at this moment keeps its request.
 func (w *cancellation) some(ctx context.Context, slot past) (more bool, err error) {
-	c := w.client
+	c := w.ed
 	path := c.tree.Tick(slot.slot)
 	data, stat, err := c.conn.Get(ctx, path)
 	if errors.Is(err, zkconn.ErrNoNode) {

@@ -140,14 +140,14 @@ func Hidden(identity string) string {
 
 // Roles reads who has which role. Errors: ErrNoRoles, ErrUnreadable, ErrDenied, ErrUnavailable.
 func (c *Client) Roles(ctx context.Context) (Roles, error) {
-	return retried(ctx, c, "read roles", func() (Roles, error) {
+	return retried(ctx, c.conn, "read roles", func() (Roles, error) {
 		record, _, err := c.roles(ctx)
 		return record.Roles, err
 	})
 }
 
-func (c *Client) roles(ctx context.Context) (zkrec.Access, zkconn.Stat, error) {
-	data, stat, err := c.conn.Get(ctx, c.tree.Access())
+func (rd reader) roles(ctx context.Context) (zkrec.Access, zkconn.Stat, error) {
+	data, stat, err := rd.conn.Get(ctx, rd.tree.Access())
 	if errors.Is(err, zkconn.ErrNoNode) {
 		return zkrec.Access{}, stat, ErrNoRoles
 	} else if err != nil {
@@ -155,7 +155,7 @@ func (c *Client) roles(ctx context.Context) (zkrec.Access, zkconn.Stat, error) {
 	}
 	record, err := zkrec.ParseAccess(data)
 	if err != nil {
-		err = fmt.Errorf("%w: %s: %w", ErrUnreadable, c.tree.Access(), err)
+		err = fmt.Errorf("%w: %s: %w", ErrUnreadable, rd.tree.Access(), err)
 	}
 	return record, stat, err
 }
@@ -189,30 +189,37 @@ func (c *Client) SetRoles(ctx context.Context, roles Roles) (done RolesSet, err 
 		return done, fmt.Errorf("set roles: %w: this client, whose identity (%s) is neither among the %s nor the %s", ErrCutOff,
 			cmp.Or(Hidden(own), "none"), RoleAdmins, RoleInstances)
 	}
-	if err := c.conn.Retry(ctx, func() error { return c.keepsInstances(ctx, given[RoleInstances]) }); err != nil {
+	grant := granting{c.reader, c.writer}
+	if err := c.conn.Retry(ctx, func() error { return grant.keepsInstances(ctx, given[RoleInstances]) }); err != nil {
 		return done, fmt.Errorf("set roles: %w", err)
 	}
 	lists := access.Of(c.tree, zkrec.Access{Roles: given})
 	c.conn.UseACLs(lists.At)
-	if err := c.conn.Retry(ctx, func() error { return c.prepareRoles(ctx, given) }); err != nil {
+	if err := c.conn.Retry(ctx, func() error { return grant.prepareRoles(ctx, given) }); err != nil {
 		return done, fmt.Errorf("set roles: %w", err)
 	}
-	if err := c.applyLists(ctx, lists, &done); err != nil {
+	if err := grant.applyLists(ctx, lists, &done); err != nil {
 		return done, fmt.Errorf("set roles: %w", err)
 	}
 	return done, nil
 }
 
+// granting gives each node of the group the access list that follows from the roles.
+type granting struct {
+	reader
+	writer
+}
+
 // keepsInstances returns ErrCutOff if the node of an instance was created by somebody who will not
 // have its role.
-func (c *Client) keepsInstances(ctx context.Context, identities []string) error {
-	sids, err := c.children(ctx, c.tree.Instances())
+func (g granting) keepsInstances(ctx context.Context, identities []string) error {
+	sids, err := g.children(ctx, g.tree.Instances())
 	if err != nil {
 		return err
 	}
 	var out []string
 	for _, sid := range sids {
-		list, err := c.conn.ACL(ctx, c.tree.Instance(sid))
+		list, err := g.conn.ACL(ctx, g.tree.Instance(sid))
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue
 		} else if err != nil {
@@ -233,26 +240,26 @@ func (c *Client) keepsInstances(ctx context.Context, identities []string) error 
 }
 
 // prepareRoles makes the nodes that operators and senders may not make, and writes the record.
-func (c *Client) prepareRoles(ctx context.Context, roles Roles) error {
-	for _, path := range []string{c.tree.Instances(), c.tree.Lives(), c.tree.Handlers(), c.tree.Orders(), c.tree.Exclusions(), c.tree.Deeds(), c.tree.Notices()} {
-		if err := c.conn.EnsureRoot(ctx, path); err != nil {
+func (g granting) prepareRoles(ctx context.Context, roles Roles) error {
+	for _, path := range []string{g.tree.Instances(), g.tree.Lives(), g.tree.Handlers(), g.tree.Orders(), g.tree.Exclusions(), g.tree.Deeds(), g.tree.Notices()} {
+		if err := g.conn.EnsureRoot(ctx, path); err != nil {
 			return err
 		}
 	}
-	if err := signals.Prepare(ctx, c.conn, c.tree); err != nil {
+	if err := signals.Prepare(ctx, g.conn, g.tree); err != nil {
 		return err
 	}
-	record, stat, err := c.roles(ctx)
+	record, stat, err := g.roles(ctx)
 	was := record.Encode()
 	record.Roles = roles
-	op := zkconn.SetOp(c.tree.Access(), record.Encode(), stat.Version)
+	op := zkconn.SetOp(g.tree.Access(), record.Encode(), stat.Version)
 	switch {
 	case errors.Is(err, ErrNoRoles):
-		op = zkconn.CreateOp(c.tree.Access(), record.Encode())
+		op = zkconn.CreateOp(g.tree.Access(), record.Encode())
 	case err != nil || bytes.Equal(was, record.Encode()):
 		return err
 	}
-	_, err = c.multi(ctx, c.deed(ctx, zkrec.DeedRoles, Who{}), op)
+	_, err = g.multi(ctx, g.deed(ctx, zkrec.DeedRoles, Who{}), op)
 	if moved(err) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
@@ -266,10 +273,10 @@ const (
 
 // applyLists gives each node its list, until all have it: instances that have not heard of the
 // roles yet create others meanwhile.
-func (c *Client) applyLists(ctx context.Context, lists access.Lists, done *RolesSet) error {
+func (g granting) applyLists(ctx context.Context, lists access.Lists, done *RolesSet) error {
 	pause := task.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
 	for pass := 1; ; pass++ {
-		other, nodes, err := c.otherLists(ctx, lists, true)
+		other, nodes, err := g.otherLists(ctx, lists, true)
 		done.Nodes, done.Changed = nodes, done.Changed+len(other)
 		switch {
 		case err != nil:
@@ -295,19 +302,19 @@ type OtherList struct {
 
 // otherLists finds the nodes of the group whose list differs, sorted by path, and mends them if it
 // is to.
-func (c *Client) otherLists(ctx context.Context, lists access.Lists, mend bool) (other []OtherList, nodes int, err error) {
-	paths, err := retried(ctx, c, "list nodes", func() ([]string, error) { return deletion.Below(ctx, c.conn, c.tree.Root()) })
+func (g granting) otherLists(ctx context.Context, lists access.Lists, mend bool) (other []OtherList, nodes int, err error) {
+	paths, err := retried(ctx, g.conn, "list nodes", func() ([]string, error) { return deletion.Below(ctx, g.conn, g.tree.Root()) })
 	if err != nil {
 		return nil, 0, err
 	}
 	var mu sync.Mutex
 	err = task.Each(ctx, listedAtOnce, paths, func(ctx context.Context, _ int, path string) error {
 		want := lists.At(path)
-		return c.conn.Retry(ctx, func() error {
-			has, err := c.conn.ACL(ctx, path)
+		return g.conn.Retry(ctx, func() error {
+			has, err := g.conn.ACL(ctx, path)
 			same := sameList(has, want)
 			if err == nil && !same && mend {
-				err = c.conn.SetACL(ctx, path, want)
+				err = g.conn.SetACL(ctx, path, want)
 			}
 			if errors.Is(err, zkconn.ErrNoNode) {
 				return nil // gone in the meantime
@@ -317,7 +324,7 @@ func (c *Client) otherLists(ctx context.Context, lists access.Lists, mend bool) 
 			mu.Lock()
 			defer mu.Unlock()
 			nodes++
-			c.heard(1)
+			g.heard(1)
 			if !same {
 				other = append(other, OtherList{path, textOf(has, want), textOf(want, nil)})
 			}
@@ -382,7 +389,7 @@ func (c *Client) CheckRoles(ctx context.Context) (found RolesCheck, err error) {
 	}
 	found.Own = append([]string{}, roles.Of(c.conn.Identity())...)
 	lists := access.Of(c.tree, zkrec.Access{Roles: roles})
-	found.Other, found.Nodes, err = c.otherLists(ctx, lists, false)
+	found.Other, found.Nodes, err = granting{c.reader, c.writer}.otherLists(ctx, lists, false)
 	if err != nil {
 		return found, fmt.Errorf("check roles: %w", err)
 	}

@@ -46,14 +46,16 @@ const askFor = 2 * time.Second
 
 // Servers asks each server how it stands, all at the same time, which takes two seconds at most. It
 // needs no session.
-func (c *Client) Servers(ctx context.Context) []Server {
+func (c *Client) Servers(ctx context.Context) []Server { return askServers(ctx, c.conn) }
+
+func askServers(ctx context.Context, conn *zkconn.Conn) []Server {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	all := make([]Server, len(c.conn.Addresses()))
+	all := make([]Server, len(conn.Addresses()))
 	var asked sync.WaitGroup
-	for k, address := range c.conn.Addresses() {
+	for k, address := range conn.Addresses() {
 		asked.Go(func() {
-			answer, err := c.conn.Ask(ctx, address, "srvr")
+			answer, err := conn.Ask(ctx, address, "srvr")
 			all[k] = serverOf(address, answer, err)
 		})
 	}

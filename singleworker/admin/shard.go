@@ -2,56 +2,11 @@ package admin
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
-
-// Shard is one shard of a job.
-type Shard struct {
-	Index     int    `json:"index"`
-	Total     int    `json:"total"`     // how many there are now
-	Parameter string `json:"parameter"` // what it works on; may be empty
-}
-
-// Resizing is a change of a job's shards that has not taken effect yet: ticks
-// that some shard has already claimed are run by all shards of the old layout.
-type Resizing struct {
-	// From and To are the old and the new number of shards; 0 means that the job
-	// has no shards. If they are equal, the parameters change.
-	From int `json:"from"`
-	To   int `json:"to"`
-	// Until is the last tick of the old layout; zero until an instance has
-	// decided on it.
-	Until time.Time `json:"last_tick,omitzero"`
-	// WaitsFor names the shards, such as "report[3]", that have not finished the
-	// ticks up to Until; or the job itself, if it has no shards.
-	WaitsFor []string `json:"waits_for"`
-}
-
-// String is "from 3 to 5, which waits for report[0], report[2]".
-func (r Resizing) String() string {
-	text := fmt.Sprintf("from %d to %d", r.From, r.To)
-	switch {
-	case r.From == r.To:
-		text = "to other parameters"
-	case r.From == 0:
-		text = fmt.Sprintf("from undivided to %d", r.To)
-	case r.To == 0:
-		text = fmt.Sprintf("from %d to undivided", r.From)
-	}
-	const most = 3
-	waits := "an instance to make it"
-	switch n := len(r.WaitsFor); {
-	case n > most:
-		waits = fmt.Sprintf("%s and %d more", strings.Join(r.WaitsFor[:most], ", "), n-most)
-	case n > 0:
-		waits = strings.Join(r.WaitsFor, ", ")
-	}
-	return text + ", which waits for " + waits
-}
 
 // isEverywhere reports whether the job has a slot for each of the instances that are on record.
 func (of parsed) isEverywhere() bool { return of.spec.Job.Everywhere && !of.spec.Canceled }

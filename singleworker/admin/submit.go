@@ -13,6 +13,30 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
+// SubmitOptions changes how Submit treats what it finds. The zero value
+// creates a job and never changes one.
+type SubmitOptions struct {
+	// Replace changes a job that exists and differs, instead of ErrExists.
+	Replace bool
+	// Pause, if not nil, has the job paused from the moment in which it is created or replaced: no run
+	// of it can begin in between. A job that exists and is not paused differs then. A pause that lasts
+	// stays as it is.
+	Pause *PauseOptions
+	// Resume ends the pause of a job that exists, and none of its ticks is run. A job that is paused
+	// differs then. Not together with Pause.
+	Resume bool
+	// Set names the files that the job comes from. Who applies all of them again can tell from it
+	// which jobs they had before. It is kept while others edit the job. A job that is in another set,
+	// or in none, or that was edited, differs then. Without a Set, a job that is created or replaced
+	// is in none. The rules for the names of handlers hold. Default: none.
+	Set string
+	// Seen has the job replaced only if it is as it was read then, or ErrConflict, also if it is gone.
+	// Default: however it is.
+	Seen *Seen
+	// DryRun checks and reports what would be done, and writes nothing.
+	DryRun bool
+}
+
 // Submit creates a job, or replaces an existing one if opts.Replace is set, and returns when
 // ZooKeeper has accepted it. The Outcome is OutcomeCreated, OutcomeReplaced, or OutcomeUnchanged if
 // the same job exists. A different job of that name is refused with ErrExists unless opts.Replace
@@ -31,11 +55,11 @@ func (c *Client) Submit(ctx context.Context, j job.Job, opts SubmitOptions) (Cha
 }
 
 // submission checks a job and its options.
-func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) (*submission, error) {
+func (ed editor) submission(ctx context.Context, j job.Job, opts SubmitOptions) (*submission, error) {
 	if err := j.Validate(); err != nil {
 		return nil, err
 	}
-	s := &submission{client: c, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
+	s := &submission{ed: ed, spec: zkrec.Spec{Job: j.Clone().Normal()}, opts: opts}
 	if opts.Set != "" {
 		if err := job.CheckNodeName(opts.Set); err != nil {
 			return nil, &invalid.FieldError{Field: "Set", Value: opts.Set, Err: err}
@@ -49,7 +73,7 @@ func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 		s.pause = newPause(*opts.Pause)
 	}
 	var err error
-	if s.now, err = c.groupTime(ctx); err != nil {
+	if s.now, err = ed.groupTime(ctx); err != nil {
 		return nil, fmt.Errorf("submit %s: %w", j.Name, err)
 	}
 	if err := checkFires(j, s.now); err != nil {
@@ -66,18 +90,18 @@ func (c *Client) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 // change tells how it ended.
 func (s *submission) change() Change {
 	s.done.Job, s.done.Number = s.spec.Job.WithDefaults(), s.spec.Number()
-	s.done.NextRun = s.client.nextOf(writtenAt(s.spec, s.now), s.client.clock.now().now)
+	s.done.NextRun = nextOf(s.ed.tree, writtenAt(s.spec, s.now), s.ed.clock.now().now)
 	return s.done
 }
 
 // submission is one Submit over its tries.
 type submission struct {
-	client *Client
-	spec   zkrec.Spec // the requested one; later with the switch of the existing job
-	opts   SubmitOptions
-	pause  *zkrec.Pause // to begin with
-	now    time.Time
-	done   Change
+	ed    editor
+	spec  zkrec.Spec // the requested one; later with the switch of the existing job
+	opts  SubmitOptions
+	pause *zkrec.Pause // to begin with
+	now   time.Time
+	done  Change
 
 	switched bool   // the spec has another switch than the existing job
 	batch    *batch // takes the writes, of SubmitAll; otherwise nil
@@ -88,7 +112,7 @@ type submission struct {
 // once reads the job and makes at most one write.
 func (s *submission) once(ctx context.Context) error {
 	name := s.spec.Job.Name
-	read, err := s.client.readJob(ctx, name)
+	read, err := s.ed.readJob(ctx, name)
 	if errors.Is(err, ErrNotFound) {
 		return s.create(ctx)
 	}
@@ -102,7 +126,7 @@ func (s *submission) once(ctx context.Context) error {
 	old, parseErr := zkrec.ParseSpec(name, read.spec)
 	if parseErr == nil && old.Canceled {
 		if !s.opts.DryRun {
-			err = deleted(s.client.deletion(name, stat.Czxid, zkrec.Deed{}).Run(ctx))
+			err = deleted(s.ed.deletion(name, stat.Czxid, zkrec.Deed{}).Run(ctx))
 		}
 		if err != nil {
 			return err
@@ -151,14 +175,14 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.opts.DryRun {
 		return nil
 	}
-	name, tree := s.spec.Job.Name, s.client.tree
-	deed := s.client.deed(ctx, zkrec.DeedReplace, Who{}, name)
+	name, tree := s.spec.Job.Name, s.ed.tree
+	deed := s.ed.deed(ctx, zkrec.DeedReplace, Who{}, name)
 	spec := zkrec.Spec{Job: s.spec.Job, Declaration: old.Declaration} // a declaration differs from the one overridden, or not
 	spec = spec.Over(old)
 	spec.FromFiles = s.spec.FromFiles
 	if parseErr != nil || spec.Fingerprint() != old.Fingerprint() { // otherwise it is only paused
 		var err error
-		if spec.Version, err = s.next(ctx, s.client, read, deed); err != nil {
+		if spec.Version, err = s.next(ctx, s.ed.writer, read, deed); err != nil {
 			return err
 		}
 	}
@@ -179,7 +203,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 		s.batch.replaces(zkconn.On{Path: tree.Job(name), Czxid: s.czxid}, signals.OfJob(tree, name), append(ops, s.notes...))
 		return nil
 	}
-	stats, err := s.write(ctx, s.client, read, read.proofs(tree, true), deed, signals.OfJob(tree, name), ops...)
+	stats, err := s.write(ctx, s.ed.writer, read, read.proofs(tree, true), deed, signals.OfJob(tree, name), ops...)
 	if err == nil {
 		s.done.Version = stats[0].Version
 	}
@@ -195,11 +219,11 @@ func (s *submission) create(ctx context.Context) error {
 	if s.opts.DryRun {
 		return nil
 	}
-	conn, tree := s.client.conn, s.client.tree
+	conn, tree := s.ed.conn, s.ed.tree
 	if err := conn.EnsureRoot(ctx, tree.Root()); err != nil {
 		return err
 	}
-	if err := s.client.room.Check(ctx, conn, tree.Root(), s.spec.Job.Name); err != nil {
+	if err := s.ed.room.Check(ctx, conn, tree.Root(), s.spec.Job.Name); err != nil {
 		return err
 	}
 	s.wrote = true
@@ -208,16 +232,7 @@ func (s *submission) create(ctx context.Context) error {
 		s.batch.ops = append(s.batch.ops, ops...)
 		return nil
 	}
-	deed := s.client.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
-	_, err := s.client.multi(ctx, deed, ops...)
+	deed := s.ed.deed(ctx, zkrec.DeedSubmit, Who{}, s.spec.Job.Name)
+	_, err := s.ed.multi(ctx, deed, ops...)
 	return err
-}
-
-// newNodes creates a job, or a shard, with all its nodes.
-func newNodes(nodes []zkrec.Node) []zkconn.Op {
-	var ops []zkconn.Op
-	for _, node := range nodes {
-		ops = append(ops, zkconn.CreateOp(node.Path, node.Data))
-	}
-	return ops
 }

@@ -45,7 +45,7 @@ func (c *Client) SubmitAll(ctx context.Context, jobs []Submission) ([]Change, er
 			return fmt.Errorf("%w: %d jobs", ErrTooLarge, len(jobs))
 		}
 		sent = true
-		return b.write(ctx, c)
+		return b.write(ctx, c.writer)
 	})
 	if err != nil {
 		return nil, uncertain(err, sent)
@@ -70,9 +70,9 @@ func (b *batch) replaces(on zkconn.On, of []signals.Signal, ops []zkconn.Op) {
 	b.on, b.of, b.ops = append(b.on, on), append(b.of, of...), append(b.ops, ops...)
 }
 
-func (b *batch) write(ctx context.Context, c *Client) error {
-	_, err := deeds.Write(ctx, c.conn, c.tree, b.deed, b.ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return signals.MultiOnAll(ctx, c.conn, b.on, b.of, ops...)
+func (b *batch) write(ctx context.Context, w writer) error {
+	_, err := deeds.Write(ctx, w.rd.conn, w.rd.tree, b.deed, b.ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return signals.MultiOnAll(ctx, w.rd.conn, b.on, b.of, ops...)
 	})
 	return err
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin/reason"
@@ -205,30 +206,6 @@ const (
 	OutcomeUnchanged Outcome = "unchanged" // nothing had to be changed
 )
 
-// SubmitOptions changes how Submit treats what it finds. The zero value
-// creates a job and never changes one.
-type SubmitOptions struct {
-	// Replace changes a job that exists and differs, instead of ErrExists.
-	Replace bool
-	// Pause, if not nil, has the job paused from the moment in which it is created or replaced: no run
-	// of it can begin in between. A job that exists and is not paused differs then. A pause that lasts
-	// stays as it is.
-	Pause *PauseOptions
-	// Resume ends the pause of a job that exists, and none of its ticks is run. A job that is paused
-	// differs then. Not together with Pause.
-	Resume bool
-	// Set names the files that the job comes from. Who applies all of them again can tell from it
-	// which jobs they had before. It is kept while others edit the job. A job that is in another set,
-	// or in none, or that was edited, differs then. Without a Set, a job that is created or replaced
-	// is in none. The rules for the names of handlers hold. Default: none.
-	Set string
-	// Seen has the job replaced only if it is as it was read then, or ErrConflict, also if it is gone.
-	// Default: however it is.
-	Seen *Seen
-	// DryRun checks and reports what would be done, and writes nothing.
-	DryRun bool
-}
-
 // Seen is a job as somebody has read it.
 type Seen struct {
 	ID      int64 // as JobStatus.ID
@@ -248,4 +225,48 @@ type Change struct {
 	Version int32     `json:"version"`              // of the job's record: see JobStatus.Version
 	Number  int       `json:"number"`               // as JobStatus.Number, after it
 	NextRun time.Time `json:"next_run_at,omitzero"` // as JobStatus.NextRun, if somebody runs it
+}
+
+// Shard is one shard of a job.
+type Shard struct {
+	Index     int    `json:"index"`
+	Total     int    `json:"total"`     // how many there are now
+	Parameter string `json:"parameter"` // what it works on; may be empty
+}
+
+// Resizing is a change of a job's shards that has not taken effect yet: ticks
+// that some shard has already claimed are run by all shards of the old layout.
+type Resizing struct {
+	// From and To are the old and the new number of shards; 0 means that the job
+	// has no shards. If they are equal, the parameters change.
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Until is the last tick of the old layout; zero until an instance has
+	// decided on it.
+	Until time.Time `json:"last_tick,omitzero"`
+	// WaitsFor names the shards, such as "report[3]", that have not finished the
+	// ticks up to Until; or the job itself, if it has no shards.
+	WaitsFor []string `json:"waits_for"`
+}
+
+// String is "from 3 to 5, which waits for report[0], report[2]".
+func (r Resizing) String() string {
+	text := fmt.Sprintf("from %d to %d", r.From, r.To)
+	switch {
+	case r.From == r.To:
+		text = "to other parameters"
+	case r.From == 0:
+		text = fmt.Sprintf("from undivided to %d", r.To)
+	case r.To == 0:
+		text = fmt.Sprintf("from %d to undivided", r.From)
+	}
+	const most = 3
+	waits := "an instance to make it"
+	switch n := len(r.WaitsFor); {
+	case n > most:
+		waits = fmt.Sprintf("%s and %d more", strings.Join(r.WaitsFor[:most], ", "), n-most)
+	case n > 0:
+		waits = strings.Join(r.WaitsFor, ", ")
+	}
+	return text + ", which waits for " + waits
 }

@@ -103,7 +103,7 @@ type UndeleteOptions struct {
 // a job, ErrExists if the name is used again, ErrUnreadable, ErrConflict, ErrFull, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions) (Change, error) {
-	u := undeletion{client: c, name: name, as: cmp.Or(opts.As, name)}
+	u := undeletion{ed: c.editor, name: name, as: cmp.Or(opts.As, name)}
 	for _, name := range []string{u.name, u.as} {
 		if err := checkName(name); err != nil {
 			return Change{}, err
@@ -117,13 +117,13 @@ func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions
 		return Change{}, fmt.Errorf("undelete %s: %w", name, uncertain(err, u.written != nil))
 	}
 	return Change{
-		Outcome: OutcomeUndeleted, Job: u.spec.Job.WithDefaults(), Number: u.spec.Number(), NextRun: c.nextOf(writtenAt(u.spec, now), c.clock.now().now),
+		Outcome: OutcomeUndeleted, Job: u.spec.Job.WithDefaults(), Number: u.spec.Number(), NextRun: nextOf(c.tree, writtenAt(u.spec, now), c.clock.now().now),
 	}, nil
 }
 
 // undeletion is one Undelete over its tries.
 type undeletion struct {
-	client   *Client
+	ed       editor
 	name, as string
 	spec     zkrec.Spec
 	written  []byte // the record of a write whose outcome is not known
@@ -131,7 +131,7 @@ type undeletion struct {
 
 // once reads the remains and makes at most one write.
 func (u *undeletion) once(ctx context.Context) error {
-	c := u.client
+	c := u.ed
 	read, err := c.readJob(ctx, u.as)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -178,7 +178,7 @@ func (u *undeletion) once(ctx context.Context) error {
 func (u *undeletion) nodes(ctx context.Context, kept remains) ([]zkrec.Node, error) {
 	var past zkrec.Past
 	if len(kept.paths) > 1 {
-		data, _, err := u.client.optional(ctx, kept.paths[1])
+		data, _, err := u.ed.optional(ctx, kept.paths[1])
 		if err == nil {
 			past, err = zkrec.ParsePast(data)
 		}
@@ -197,7 +197,7 @@ func (u *undeletion) nodes(ctx context.Context, kept remains) ([]zkrec.Node, err
 		spec.Job.Name, spec.Job.Handler, spec.Declaration = u.as, spec.Job.HandlerName(), zkrec.Declaration{}
 		spec.Job = spec.Job.Normal()
 	}
-	spec, nodes, err := u.client.tree.Undeleted(spec, kept.record, past, kept.at)
+	spec, nodes, err := u.ed.tree.Undeleted(spec, kept.record, past, kept.at)
 	if err != nil {
 		return nil, unreadableRemains(err)
 	}

@@ -34,18 +34,18 @@ func (c *Client) Versions(ctx context.Context, name string) ([]JobVersion, error
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return retried(ctx, c, fmt.Sprintf("versions of job %q", name), func() ([]JobVersion, error) { return c.versions(ctx, name) })
+	return retried(ctx, c.conn, fmt.Sprintf("versions of job %q", name), func() ([]JobVersion, error) { return c.versions(ctx, name) })
 }
 
-func (c *Client) versions(ctx context.Context, name string) (list []JobVersion, err error) {
-	read, err := c.readJob(ctx, name)
+func (o observer) versions(ctx context.Context, name string) (list []JobVersion, err error) {
+	read, err := o.readJob(ctx, name)
 	if errors.Is(err, ErrNotFound) {
-		err = c.gone(ctx, name)
+		err = o.gone(ctx, name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	data, stat, err := c.optional(ctx, c.tree.Versions(name))
+	data, stat, err := o.optional(ctx, o.tree.Versions(name))
 	if err != nil {
 		return nil, err
 	}

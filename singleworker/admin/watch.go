@@ -68,7 +68,7 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event, err
 	return func(yield func(Event, error) bool) {
 		err := o.check()
 		if err == nil {
-			err = newWatcher(c, o, yield).run(ctx)
+			err = newWatcher(c.members, o, yield).run(ctx)
 		}
 		if !errors.Is(err, errDone) {
 			yield(Event{}, err)
@@ -145,7 +145,7 @@ func (e *ears) quiet() bool {
 
 // watcher is one Watch. What it knows is what it has reported.
 type watcher struct {
-	c     *Client
+	c     members
 	ears  *ears
 	yield func(Event, error) bool
 	pause time.Duration
@@ -168,7 +168,7 @@ type watcher struct {
 	cursor int64   // everything up to here was reported
 }
 
-func newWatcher(c *Client, o WatchOptions, yield func(Event, error) bool) *watcher {
+func newWatcher(c members, o WatchOptions, yield func(Event, error) bool) *watcher {
 	w := &watcher{
 		c: c, ears: newEars(), yield: yield, pause: cmp.Or(o.Pause, defaultPause), since: o.Since, cursor: o.Since,
 		jobs: make(map[string]*watchedJob), others: make(map[string]bool), instances: make(map[string]watchedInstance),

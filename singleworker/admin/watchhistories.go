@@ -86,7 +86,7 @@ func (c *Client) WatchHistories(ctx context.Context, o WatchHistoriesOptions) it
 		opts := WatchOptions{Since: o.Since, Pause: o.Pause}
 		err := opts.check()
 		if err == nil {
-			w := newWatcher(c, opts, nil)
+			w := newWatcher(c.members, opts, nil)
 			w.histories = &historyWatch{yield: yield}
 			err = w.run(ctx)
 		}

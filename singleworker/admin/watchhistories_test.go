@@ -232,7 +232,7 @@ func TestWatchHistoriesOfRandomGroups(t *testing.T) {
 func TestWatchReadsATornHistoryAgain(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		watcher := newWatcher(w.c, WatchOptions{}, nil)
+		watcher := newWatcher(w.c.members, WatchOptions{}, nil)
 		p := slotRead{name: "a", slot: &watchedSlot{}, tick: zkrec.Tick{History: zkrec.Mark{Rev: 1, Number: 1}}, stat: zkconn.Stat{Mzxid: 7}}
 		var got []bool
 		for range 2 {

@@ -86,22 +86,22 @@ func (c *Client) Why(ctx context.Context, name string, at time.Time) (Explanatio
 	if err != nil {
 		return Explanation{}, err
 	}
-	return retried(ctx, c, fmt.Sprintf("why %q", name), func() (Explanation, error) { return c.around(ctx, name, p.Why(at)) })
+	return retried(ctx, c.conn, fmt.Sprintf("why %q", name), func() (Explanation, error) { return c.around(ctx, name, p.Why(at)) })
 }
 
 // around adds to an explanation the contents of records beside ticks.
-func (c *Client) around(ctx context.Context, slot string, x Explanation) (Explanation, error) {
+func (o observer) around(ctx context.Context, slot string, x Explanation) (Explanation, error) {
 	if len(x.Entries) > 0 && len(x.Shards) == 0 {
-		if err := c.stopping(ctx, slot, &x, x.Entries[0].Run); err != nil {
+		if err := o.stopping(ctx, slot, &x, x.Entries[0].Run); err != nil {
 			return x, err
 		}
 	}
-	outages, err := c.outages(ctx)
+	outages, err := o.outages(ctx)
 	if err != nil && !errors.Is(err, ErrDenied) {
 		return x, err
 	}
 	x.Outage = x.outage(outages)
-	if x.Leader, err = c.leader(ctx); errors.Is(err, ErrDenied) {
+	if x.Leader, err = o.leader(ctx); errors.Is(err, ErrDenied) {
 		err = nil // who may not read the queue learns nothing of it
 	}
 	return x, err
@@ -123,12 +123,12 @@ func (c *Client) Past(ctx context.Context, name string) (Past, error) {
 }
 
 // readPast is Past. question is for errors.
-func (c *Client) readPast(ctx context.Context, question, name string) (Past, error) {
-	job, pasts, err := c.readPasts(ctx, question, name)
+func (o observer) readPast(ctx context.Context, question, name string) (Past, error) {
+	job, pasts, err := o.readPasts(ctx, question, name)
 	if err != nil {
 		return Past{}, err
 	}
-	at := c.clock.now()
+	at := o.clock.now()
 	return Past{History{Job: job, Entries: merged(pasts)}, func(asked time.Time) Explanation {
 		if len(job.Slots) > 0 && pasts[0].of.err == nil {
 			return explainShards(job, pasts, asked, at)
@@ -138,9 +138,9 @@ func (c *Client) readPast(ctx context.Context, question, name string) (Past, err
 }
 
 // stopping adds who waits for the end of a run, and where its handler was some seconds later.
-func (c *Client) stopping(ctx context.Context, slot string, x *Explanation, run history.Run) (err error) {
+func (o observer) stopping(ctx context.Context, slot string, x *Explanation, run history.Run) (err error) {
 	if run.State == history.StateRunning {
-		waiting, err := c.waiting(ctx, slot)
+		waiting, err := o.waiting(ctx, slot)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (c *Client) stopping(ctx context.Context, slot string, x *Explanation, run 
 		}
 	}
 	if x.Stop != nil || run.StoppedBy != "" {
-		x.Stack, err = c.stack(ctx, slot, run.RunID)
+		x.Stack, err = o.stack(ctx, slot, run.RunID)
 	}
 	return err
 }

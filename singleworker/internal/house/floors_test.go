@@ -1,10 +1,12 @@
 package house
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +16,9 @@ import (
 // floorsOf are the files of packages from the bottom up: each may mention what is declared on its
 // own floor and below. So in package lease the values that decide are read, and tested, without the
 // machine that carries their decisions out, in package runner the parts without the runner, in
-// package web everything below the routes, in swctl's commands a line without a group to ask, and
-// in its package render the times without a page.
+// package admin the parts without the Client, in package web everything below the routes, in
+// swctl's commands a line without a group to ask, and in its package render the times without a
+// page.
 var floorsOf = map[string][][]string{"internal/lease": {
 	{"config.go", "event.go", "past.go"},
 	{"peers.go", "skip.go"},
@@ -30,6 +33,21 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"line.go"},
 	{"ask.go", "before.go", "hung.go", "runs.go", "stack.go"},
 	{"decide.go", "runner.go"},
+}, "admin": {
+	{"clock.go", "errors.go", "hung.go"},
+	{"reader.go", "types.go"},
+	{"event.go", "parsed.go", "records.go"},
+	{"overdue.go", "watchticks.go", "writer.go"},
+	{"parts.go"},
+	{"client.go", "leader.go", "servers.go"},
+	{"cancel.go", "foreign.go", "gone.go", "instances.go", "log.go", "names.go", "place.go", "repair.go", "roles.go"},
+	{"clear.go", "declared.go", "everywhere.go", "examine.go", "instance.go"},
+	{"conditions.go", "shard.go", "status.go"},
+	{"edit.go", "history.go"},
+	{"await.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
+	{"drain.go", "outage.go", "read.go", "request.go", "stop.go", "submit.go", "submitall.go", "trigger.go", "why.go"},
+	{"watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
+	{"disable.go", "json.go"},
 }, "web": {
 	{"answer.go", "client.go", "query.go", "state.go", "text.go"},
 	{"history.go", "rights.go", "visitors.go"},
@@ -96,6 +114,68 @@ func TestFloors(t *testing.T) {
 			t.Errorf("%s: %s", of, finding)
 		}
 	}
+}
+
+// TestClientIsAFacade wants admin.Client to have the methods that its users call, and no others: the
+// work is done by its parts, none of which knows the Client.
+func TestClientIsAFacade(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "admin", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if name := filepath.Base(path); !strings.HasSuffix(name, "_test.go") && name != "client.go" {
+			files = append(files, parseMentions(t, path, nil))
+		}
+	}
+	for _, finding := range insideFacade(files, "Client") {
+		t.Error(finding)
+	}
+	most := map[string]int{"watcher": 39} // all that one round of Watch reads
+	for name, n := range countMethods(files) {
+		if name != "Client" && n > cmp.Or(most[name], maxMethods) {
+			t.Errorf("admin.%s has %d methods, more than %d: it is two parts", name, n, cmp.Or(most[name], maxMethods))
+		}
+	}
+}
+
+func TestPartsThatKnowTheFacadeAreFound(t *testing.T) {
+	t.Parallel()
+	const source = `package p
+func (c *front) Do() { c.part.do() }
+func (c *front) do() {}
+func (p part) other(c *front) {}
+type keeps struct{ *front }
+`
+	wantFindings(t, insideFacade([]*ast.File{parseMentions(t, "p.go", source)}, "front"), []string{
+		"front.do is not exported", "front is mentioned 2 times beside its methods",
+	})
+}
+
+// insideFacade lists the methods of a type that are not exported, and how often others know the
+// type.
+func insideFacade(files []*ast.File, facade string) (findings []string) {
+	methods, mentions := 0, 0
+	for _, file := range files {
+		for _, ident := range file.Unresolved {
+			if ident.Name == facade {
+				mentions++
+			}
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil && types.ExprString(f.Recv.List[0].Type) == "*"+facade {
+				if methods++; !f.Name.IsExported() {
+					findings = append(findings, facade+"."+f.Name.Name+" is not exported")
+				}
+			}
+		}
+	}
+	if mentions > methods {
+		findings = append(findings, fmt.Sprintf("%s is mentioned %d times beside its methods", facade, mentions-methods))
+	}
+	return findings
 }
 
 func TestMentionsAboveAreFound(t *testing.T) {
