@@ -58,27 +58,27 @@ func (c *Client) Clear(ctx context.Context, opts ClearOptions) (done Cleared, er
 	if err != nil {
 		return done, err
 	}
-	clear := clearing{c.members, c.writer}
+	cl := clearing{c.members, c.writer}
 	done.Instances, done.Left = append([]string{}, slices.Sorted(maps.Keys(live))...), []string{}
 	switch {
 	case opts.DryRun:
 		done.Jobs = len(jobs)
-		done.Left, err = clear.foreign(ctx, jobs)
+		done.Left, err = cl.foreign(ctx, jobs)
 		return done, err
 	case len(live) > 0 && !opts.DespiteInstances:
 		return done, fmt.Errorf("clear: %w: %s", ErrInstancesLive, strings.Join(done.Instances, ", "))
 	case len(jobs) != opts.Jobs:
 		return done, fmt.Errorf("clear: %w: there are %d jobs, not %d", ErrConflict, len(jobs), opts.Jobs)
 	}
-	if done.Jobs, err = clear.cancelAll(ctx, jobs, opts.OnJob); err != nil {
+	if done.Jobs, err = cl.cancelAll(ctx, jobs, opts.OnJob); err != nil {
 		return done, err
 	}
 	if len(live) == 0 {
-		if err := clear.clearGroup(ctx); err != nil {
+		if err := cl.clearGroup(ctx); err != nil {
 			return done, err
 		}
 	}
-	done.Left, err = clear.foreign(ctx, nil)
+	done.Left, err = cl.foreign(ctx, nil)
 	return done, err
 }
 
