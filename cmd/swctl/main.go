@@ -8,4 +8,4 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/commands"
 )
 
-func main() { commands.Main("swctl", nil) }
+func main() { commands.Main("swctl", nil, nil) }

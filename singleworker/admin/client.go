@@ -208,3 +208,7 @@ func (cfg Config) Validate() error {
 		invalid.Check("ACL", cfg.ACL, aclErr),
 	)
 }
+
+// Zxid is the last of ZooKeeper's transactions that a server has told the Client of, since it was
+// connected last. It sends no request. Fencing tokens that are given later are larger.
+func (c *Client) Zxid() int64 { return c.conn.Zxid() }

@@ -118,11 +118,22 @@ func (db *DB) slots(ctx context.Context, group string) (slots []string, err erro
 // stay, so that no tick is done twice. No instance of the group may run meanwhile: one of before
 // would not be fenced off.
 func (db *DB) Reset(ctx context.Context, group string) error {
+	_, err := db.Lower(ctx, group, 0)
+	return err
+}
+
+// Lower is Reset for a group of which the next token is known to be larger than token: it sets the
+// fences above that to it, and returns how many those were. The others stay.
+func (db *DB) Lower(ctx context.Context, group string, token int64) (lowered int64, err error) {
 	if err := db.check(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	if _, err := db.sql.ExecContext(ctx, db.d.bound("UPDATE once_fences SET token=0 WHERE group_name=?"), group); err != nil {
-		return fmt.Errorf("once: reset the fences of %s: %w", group, err)
+	result, err := db.sql.ExecContext(ctx, db.d.bound("UPDATE once_fences SET token=? WHERE group_name=? AND token>?"), token, group, token)
+	if err == nil {
+		lowered, err = result.RowsAffected()
 	}
-	return nil
+	if err != nil {
+		return 0, fmt.Errorf("once: lower the fences of %s: %w", group, err)
+	}
+	return lowered, nil
 }

@@ -164,8 +164,8 @@ func (s state) refuses(k key, token int64) error {
 	switch {
 	case s.token > token:
 		return fmt.Errorf("%w: %v: a later owner has written, with token %d, this run has %d; do not retry. "+
-			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then call DB.Reset, "+
-			"or execute UPDATE once_fences SET token=0 WHERE group_name='%s'", ErrFenced, k, s.token, token, k.group)
+			"If ZooKeeper was restored, or the group cleared, tokens are lower than before: stop all instances, then run swctl-sql once reset, "+
+			"or call DB.Reset, or execute UPDATE once_fences SET token=0 WHERE group_name='%s'", ErrFenced, k, s.token, token, k.group)
 	case k.tick < s.pruned:
 		return fmt.Errorf("%w: %v: whether it was done is not known, markers from before %s are gone; look at its effects, and do what is missing by a manual run",
 			ErrPruned, k, time.UnixMilli(s.pruned).UTC().Format(time.RFC3339))

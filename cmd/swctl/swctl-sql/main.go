@@ -1,5 +1,6 @@
-// Command swctl-sql is swctl with run logs in databases: PostgreSQL, MySQL, MariaDB and SQLite. It
-// is a module beside the library, so that nobody else links their drivers.
+// Command swctl-sql is swctl with run logs in databases, and with the databases of applications
+// that use package once: PostgreSQL, MySQL, MariaDB and SQLite. It is a module beside the library,
+// so that nobody else links their drivers.
 package main
 
 import (
@@ -8,4 +9,4 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/commands"
 )
 
-func main() { commands.Main("swctl-sql", stores) }
+func main() { commands.Main("swctl-sql", stores, markerDatabases) }

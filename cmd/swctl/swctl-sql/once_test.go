@@ -23,6 +23,7 @@ import (
 // A target is a database to which runs write.
 type target struct {
 	driver, dsn string
+	url         string // as swctl takes it, without a right to write; of the three plain ones
 	limit       string // appended to dsn, lets the database end a suspended owner's transaction
 	d           once.Dialect
 	serial      bool // runs transactions as if one after the other
@@ -37,17 +38,19 @@ func targets(tb testing.TB) map[string]target {
 	file := func(params string) string {
 		return "file:" + filepath.Join(tb.TempDir(), "once.db") + "?_pragma=busy_timeout(20000)&" + params
 	}
-	postgres := startPostgres(tb) + "?application_name=once"
-	login, address, _ := strings.Cut(strings.TrimPrefix(startMariaDB(tb), "mariadb://"), "@")
+	wal := file("_pragma=journal_mode(WAL)")
+	path, _, _ := strings.Cut(strings.TrimPrefix(wal, "file:"), "?")
+	postgres, mariaURL := startPostgres(tb)+"?application_name=once", startMariaDB(tb)
+	login, address, _ := strings.Cut(strings.TrimPrefix(mariaURL, "mariadb://"), "@")
 	address, name, _ := strings.Cut(address, "/")
 	const ends, endsMaria = "&idle_in_transaction_session_timeout=1000", "&idle_transaction_timeout=1"
 	maria := login + "@tcp(" + address + ")/" + name + "?parseTime=false"
 	return map[string]target{
-		"sqlite, WAL":             {driver: "sqlite", dsn: file("_pragma=journal_mode(WAL)"), d: once.SQLite},
+		"sqlite, WAL":             {driver: "sqlite", dsn: wal, url: "sqlite:" + path, d: once.SQLite},
 		"sqlite, rollback":        {driver: "sqlite", dsn: file("_txlock=immediate"), d: once.SQLite, serial: true},
-		"postgres":                {driver: "pgx", limit: ends, dsn: postgres, d: once.Postgres},
+		"postgres":                {driver: "pgx", limit: ends, dsn: postgres, url: postgres + "&default_transaction_read_only=on", d: once.Postgres},
 		"postgres, serializable":  {driver: "pgx", limit: ends, dsn: postgres + "&default_transaction_isolation=serializable", d: once.Postgres, serial: true, refuses: true},
-		"mariadb":                 {driver: "mysql", limit: endsMaria, dsn: maria, d: once.MySQL},
+		"mariadb":                 {driver: "mysql", limit: endsMaria, dsn: maria, url: mariaURL + "?tx_read_only=1", d: once.MySQL},
 		"mariadb, read committed": {driver: "mysql", limit: endsMaria, dsn: maria + "&tx_isolation='READ-COMMITTED'&clientFoundRows=true&interpolateParams=true", d: once.MySQL},
 		"mariadb, serializable":   {driver: "mysql", limit: endsMaria, dsn: maria + "&tx_isolation='SERIALIZABLE'", d: once.MySQL, serial: true, refuses: true},
 	}
@@ -320,7 +323,7 @@ func TestOnce(t *testing.T) {
 			}
 			for name, test := range map[string]func(*testing.T, target){
 				"keys": testKeys, "steps": testSteps, "wrap": testWrap, "lost": testLostCommits, "prune": testPrune, "reset": testReset,
-				"deaths": testDeaths, "ask": testAsk,
+				"deaths": testDeaths, "ask": testAsk, "check": testCheck, "lower": testLower,
 			} {
 				t.Run(name, func(t *testing.T) { test(t, g) })
 			}

@@ -78,7 +78,8 @@ func (c *wireConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 }
 
 // Commit loses the answer of a COMMIT, the request, with another run before it is noticed, or the
-// answer as the database goes down, for good or for a while. Or it has the request arrive when the next transaction begins.
+// answer as the database goes down, for good or for a
+// while. Or it has the request arrive when the next transaction begins.
 func (tx *wireTx) Commit() error {
 	w := tx.c.w
 	w.mu.Lock()

@@ -18,23 +18,38 @@ import (
 	"github.com/swjobs/singleworker/singleworker/runlog/sqlstore"
 )
 
-// stores are the databases, by the schemes of their URLs.
+// stores are the databases that have run logs, by the schemes of their URLs.
 var stores = map[string]commands.StoreOpener{
-	"postgres":   openPostgres,
-	"postgresql": openPostgres,
-	"mysql":      openMySQL,
-	"mariadb":    openMySQL,
+	"postgres":   openStore(postgres, sqlstore.Postgres),
+	"postgresql": openStore(postgres, sqlstore.Postgres),
+	"mysql":      openStore(mySQL, sqlstore.MySQL),
+	"mariadb":    openStore(mySQL, sqlstore.MySQL),
 	"sqlite":     openSQLite,
 }
 
-// openPostgres opens what libpq would: PGPASSFILE, sslmode and the rest count as there.
-func openPostgres(address *url.URL) (runlog.Store, error) {
-	return open("pgx", address.String(), sqlstore.Postgres)
+// openStore opens a store in a database that text says how to open.
+func openStore(text func(*url.URL) (driver, text string, err error), d sqlstore.Dialect) commands.StoreOpener {
+	return func(address *url.URL) (runlog.Store, error) {
+		driver, text, err := text(address)
+		if err != nil {
+			return nil, err
+		}
+		db, err := open(driver, text)
+		if err != nil {
+			return nil, err
+		}
+		return sqlstore.New(db, d)
+	}
 }
 
-// openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DATABASE, with the parameters of its Go driver,
+// postgres is what libpq would open: PGPASSFILE, sslmode and the rest count as there.
+func postgres(address *url.URL) (driver, text string, err error) {
+	return "pgx", address.String(), nil
+}
+
+// mySQL is mysql://USER:PASSWORD@HOST:PORT/DATABASE, with the parameters of its Go driver,
 // such as tls=true. A socket is mysql://USER@/DATABASE?socket=PATH.
-func openMySQL(address *url.URL) (runlog.Store, error) {
+func mySQL(address *url.URL) (driver, text string, err error) {
 	params := address.Query()
 	socket := params.Get("socket")
 	params.Del("socket")
@@ -45,7 +60,7 @@ func openMySQL(address *url.URL) (runlog.Store, error) {
 		c.Net, c.Addr = "unix", socket
 	}
 	if c.DBName == "" || c.Addr == "" {
-		return nil, errors.New("want mysql://USER@HOST:PORT/DATABASE")
+		return "", "", errors.New("want mysql://USER@HOST:PORT/DATABASE")
 	}
 	dsn := c.FormatDSN()
 	if text := params.Encode(); text != "" {
@@ -55,24 +70,40 @@ func openMySQL(address *url.URL) (runlog.Store, error) {
 		}
 		dsn += separator + text
 	}
-	return open("mysql", dsn, sqlstore.MySQL)
+	return "mysql", dsn, nil
 }
 
 // openSQLite opens sqlite:FILE.
 func openSQLite(address *url.URL) (runlog.Store, error) {
-	path := address.Opaque
-	if path == "" {
-		path = address.Path
-	}
-	if path == "" || address.Host != "" {
-		return nil, errors.New("want sqlite:FILE, such as sqlite:/var/lib/swctl/runlog.db")
+	path, err := sqlitePath(address)
+	if err != nil {
+		return nil, err
 	}
 	if err := private(path); err != nil {
 		return nil, err
 	}
 	// Transactions begin as writers, which wait for each other; readers wait for nobody.
 	params := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)"}, "_txlock": {"immediate"}}
-	return open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: params.Encode()}).String(), sqlstore.SQLite)
+	db, err := open("sqlite", sqliteText(path, params))
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.New(db, sqlstore.SQLite)
+}
+
+func sqlitePath(address *url.URL) (string, error) {
+	path := address.Opaque
+	if path == "" {
+		path = address.Path
+	}
+	if path == "" || address.Host != "" {
+		return "", errors.New("want sqlite:FILE, such as sqlite:/var/lib/swctl/runlog.db")
+	}
+	return path, nil
+}
+
+func sqliteText(path string, params url.Values) string {
+	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: params.Encode()}).String()
 }
 
 // sqliteMode lets the group read a log: errors of handlers are for those who may read logs.
@@ -93,13 +124,13 @@ func private(path string) error {
 
 // open opens a database, without connecting. The driver's errors may have the password of the text,
 // so they are left out.
-func open(driver, text string, d sqlstore.Dialect) (runlog.Store, error) {
+func open(driver, text string) (*sql.DB, error) {
 	db, err := sql.Open(driver, text)
 	if err != nil {
-		return nil, fmt.Errorf("the URL is not one that %v understands", d)
+		return nil, fmt.Errorf("the URL is not one that the driver %s understands", driver)
 	}
 	db.SetMaxOpenConns(maxConnections)
-	return sqlstore.New(db, d)
+	return db, nil
 }
 
 // maxConnections suffice for a reader and some queries.

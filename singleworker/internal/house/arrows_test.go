@@ -261,13 +261,17 @@ var forbidden = []arrow{
 		reason: "what other schedulers keep becomes jobs and remarks: bytes come in, nothing is asked",
 	},
 	{
+		from: "cmd/swctl/internal/effects", to: []string{outside, "database/..."}, but: []string{"singleworker/history", "singleworker/runlog"}, tests: true,
+		reason: "markers and a log come in, differences go out; swctl links no database",
+	},
+	{
 		from: "cmd/swctl/internal/group", to: []string{"cmd/..."}, tests: true,
 		but:    []string{"cmd/swctl/internal/cmdline", "cmd/swctl/internal/fields"},
 		reason: "what talks to the group prints nothing",
 	},
 	{
 		from: "cmd/swctl/internal/render", to: []string{"cmd/..."}, tests: true,
-		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/fields", "cmd/swctl/internal/files"},
+		but:    []string{"cmd/swctl/internal/output", "cmd/swctl/internal/effects", "cmd/swctl/internal/fields", "cmd/swctl/internal/files"},
 		reason: "what prints for people asks nobody: the commands put the rooms together",
 	},
 	{

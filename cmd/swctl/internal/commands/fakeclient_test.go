@@ -308,6 +308,8 @@ func (f *fakeClient) Clock() (now time.Time, ahead time.Duration, own bool) {
 	return testNow.Add(-f.ahead), f.ahead, f.own
 }
 
+func (f *fakeClient) Zxid() int64 { return 4294967400 }
+
 func (f *fakeClient) Names(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.jobs)), nil
 }

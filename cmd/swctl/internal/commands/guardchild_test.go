@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	case os.Args[1] == childArgument:
 		os.Exit(runChild(os.Args[2:]))
 	}
-	Main("swctl", nil)
+	Main("swctl", nil, nil)
 }
 
 // runChild is the main function of a guarded program. Its first argument is its task, and it

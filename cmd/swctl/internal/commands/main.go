@@ -13,6 +13,7 @@
 //   - internal/cmdline: reading the line, asking a person, errors and exit codes,
 //   - internal/fields: the fields of a job as flags and lines,
 //   - internal/files: jobs in files, and how a group differs from them,
+//   - internal/effects: the comparison of an application's database with the run log,
 //   - internal/group: connecting, --timeout, hints; package admin does the work,
 //   - internal/render: printing for people, with the sentences of package admin/words and the safe
 //     text of admin/plain; package admin/api is for programs,
@@ -33,12 +34,13 @@ import (
 )
 
 // Main runs the command line of the process, and exits. It names itself as program in its texts,
-// and knows the stores of run logs that are given, by the schemes of their URLs, beside files.
-func Main(program string, stores map[string]StoreOpener) {
+// and knows the stores of run logs that are given, beside files, and the databases with markers, by
+// the schemes of their URLs.
+func Main(program string, stores map[string]StoreOpener, databases map[string]DatabaseOpener) {
 	ctx, stop := cmdline.UntilSignal(context.Background())
 	a := &app{
 		env:   env{dial: group.Dial, whoami: admin.Self},
-		build: debug.ReadBuildInfo, serve: serveDev, serveFiles: serveDurable, audit: txnaudit.Run, stores: stores,
+		build: debug.ReadBuildInfo, serve: serveDev, serveFiles: serveDurable, audit: txnaudit.Run, stores: stores, databases: databases,
 	}
 	line := &cmdline.App{
 		Program: program,
@@ -59,7 +61,7 @@ func (a *app) commands() []*cmdline.Command {
 		submitCommand(e), applyCommand(e), diffCommand(e), validateCommand(), exportCommand(e), importCommand(e), setCommand(e), rollbackCommand(e), cancelCommand(e), undeleteCommand(e), clearCommand(e), doctorCommand(e), listCommand(e), topCommand(e), showCommand(e), nextCommand(e),
 		historyCommand(e, a.stores), logCommand(e), whyCommand(e), watchCommand(e), runlogCommand(e, a.stores), notifyCommand(e), testNotifyCommand(e), uiCommand(e, a.stores), triggerCommand(e), stopRunCommand(e),
 		requestsCommand(e), cancelRequestsCommand(e), pauseCommand(e), resumeCommand(e), repairCommand(e),
-		auditCommand(a.audit), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
+		auditCommand(a.audit), checkOnceCommand(a.databases, a.stores), resetOnceCommand(e, a.databases), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
 		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), exportServerCommand(), completionCommand(), configCommand(), versionCommand(a.build),
 	}
 }
@@ -73,4 +75,5 @@ type app struct {
 	serveFiles durableServing
 	audit      auditing
 	stores     stores
+	databases  databases
 }

@@ -43,13 +43,45 @@ func (s stores) forms() []string {
 
 // open opens the store that the flag or the variable names. The caller must close it.
 func (s stores) open(c *cmdline.Call) (runlog.Store, error) {
-	text, source := c.Env(envStore), envStore
-	if c.Flags.IsSet(flagStore) {
-		text, source = c.Flags.String(flagStore), "--"+flagStore
-	}
 	try := "--" + flagStore + " " + strings.Join(s.forms(), " or ")
+	address, err := addressOf(c, flagStore, envStore, "a store of run logs", try)
+	if err != nil {
+		return nil, err
+	}
+	open := s[address.Scheme]
+	if address.Scheme == "file" {
+		open = openFiles
+	}
+	if open == nil {
+		refused := cmdline.Usage("%s: this program has no stores of the kind %s", sourceOf(c, flagStore, envStore), plain.Quoted(address.Scheme))
+		if len(s) == 0 {
+			return nil, refused.Try("go install %s, and swctl-sql instead of swctl, which has PostgreSQL, MySQL, MariaDB and SQLite; or %s", withDatabases, try)
+		}
+		return nil, refused.Try("%s", try)
+	}
+	store, err := open(address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Command, err)
+	}
+	return store, nil
+}
+
+// sourceOf is whether a flag has a value, or the variable in its place.
+func sourceOf(c *cmdline.Call, flag, variable string) string {
+	if c.Flags.IsSet(flag) {
+		return "--" + flag
+	}
+	return variable
+}
+
+// addressOf is the URL of a flag or a variable, which alone may have a password.
+func addressOf(c *cmdline.Call, flag, variable, what, try string) (*url.URL, error) {
+	text, source := c.Env(variable), sourceOf(c, flag, variable)
+	if source != variable {
+		text = c.Flags.String(flag)
+	}
 	if text == "" {
-		return nil, cmdline.Usage("%s needs a store of run logs", c.Command).Try("%s", try)
+		return nil, cmdline.Usage("%s needs %s", c.Command, what).Try("%s", try)
 	}
 	address, err := url.Parse(text)
 	var query url.Values
@@ -62,25 +94,10 @@ func (s stores) open(c *cmdline.Call) (runlog.Store, error) {
 	if err != nil { // its error has the text, and that may have a password
 		return nil, cmdline.Usage("%s is not a URL", source).Try("%s", try)
 	}
-	if source != envStore && hasPassword(address.User, query) {
-		return nil, cmdline.Usage("--%s: has a password, which every user of this machine can see", flagStore).Try("put the URL into the variable %s", envStore)
+	if source != variable && hasPassword(address.User, query) {
+		return nil, cmdline.Usage("%s: has a password, which every user of this machine can see", source).Try("put the URL into the variable %s", variable)
 	}
-	open := s[address.Scheme]
-	if address.Scheme == "file" {
-		open = openFiles
-	}
-	if open == nil {
-		refused := cmdline.Usage("%s: this program has no stores of the kind %s", source, plain.Quoted(address.Scheme))
-		if len(s) == 0 {
-			return nil, refused.Try("go install %s, and swctl-sql instead of swctl, which has PostgreSQL, MySQL, MariaDB and SQLite; or %s", withDatabases, try)
-		}
-		return nil, refused.Try("%s", try)
-	}
-	store, err := open(address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Command, err)
-	}
-	return store, nil
+	return address, nil
 }
 
 // withDatabases is the program with drivers, as go install takes it.

@@ -37,6 +37,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
 	Past(ctx context.Context, name string) (admin.Past, error)
 	Clock() (now time.Time, ahead time.Duration, own bool)
+	Zxid() int64
 	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
 
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
