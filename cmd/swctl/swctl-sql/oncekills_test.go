@@ -235,7 +235,7 @@ func testKills(t *testing.T, g target) {
 		all.Go(func() {
 			if err := k.work(); err != nil {
 				t.Error(err)
-				for range k.cells { //nolint:revive // so that nobody waits for it
+				for range k.cells { // so that nobody waits for it
 				}
 			}
 		})

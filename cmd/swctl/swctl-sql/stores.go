@@ -112,7 +112,7 @@ const sqliteMode = 0o640
 // private creates the file of a database that does not exist yet, which SQLite would let everybody
 // read. SQLite gives its other files the mode of this one.
 func private(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, sqliteMode) //nolint:gosec // the operator names it
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, sqliteMode) // the operator names it
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

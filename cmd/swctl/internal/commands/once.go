@@ -74,7 +74,7 @@ must call once.Do all the same. --timeout applies only if it is given.
 
 A URL with a password belongs into $` + envDB + `. PGPASSFILE counts, too.`,
 		Examples: `swctl once check --db postgres://check@db/billing --store file:/var/lib/swctl
-SWCTL_DB=postgres://check:secret@db/billing swctl once check --store file:/var/lib/swctl
+SWCTL_DB="$(cat /etc/billing/db.url)" swctl once check --store file:/var/lib/swctl
 swctl once check --db sqlite:/var/lib/billing.db --store file:/var/lib/swctl --since 7d
 swctl once check -o json | jq -r '.differences[] | [.missing, .slot, .tick, .run_id] | @tsv'`,
 		Flags: []cmdline.Flag{
@@ -141,7 +141,7 @@ the restore would not be fenced off. It refuses while instances are in the group
 SELECT and UPDATE on once_fences, and SELECT on once_schema and once_ticks.
 Without a terminal to ask on it exits with 8 unless --yes is given.`,
 		Examples: `swctl once reset --dry-run
-SWCTL_DB=postgres://owner:secret@db/billing swctl once reset --server-type billing
+SWCTL_DB="$(cat /etc/billing/db.url)" swctl once reset --server-type billing
 swctl once reset --db sqlite:/var/lib/billing.db --yes`,
 		Flags: []cmdline.Flag{databases.flag(), {Name: flagDryRun, Usage: "only say which fences would be lowered"}, yesFlag()},
 		Run:   e.run(func(ctx context.Context, c *call) error { return resetOnce(ctx, c, databases) }),

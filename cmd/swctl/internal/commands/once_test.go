@@ -85,7 +85,7 @@ func (h *harness) withEffects(f *fakeEffects) {
 		}
 		return f, nil
 	}}
-	h.App.Commands = h.app.commands()
+	h.Commands = h.app.commands()
 	h.vars[envStore] = "fake:log"
 }
 
