@@ -137,7 +137,7 @@ func (w *bridge) Requested(slot string, requests []ticks.Request) { w.runner.Req
 func (w *bridge) newRun(r runner.Run, spec *zkrec.Spec) *Run {
 	run := &Run{
 		ID: r.RunID, Group: w.cfg.ServerType, Job: zkrec.JobOfSlot(r.Job), Slot: r.Job, Shard: shardOf(r.Job, spec),
-		Tick: r.Tick, Manual: r.Manual != "", Request: r.Manual, Attempt: r.Attempt, Token: r.Token,
+		Tick: r.Tick, Manual: r.Manual != "", Request: r.Manual, Past: r.Past, Attempt: r.Attempt, Token: r.Token,
 		InstanceID: w.cfg.InstanceID, Everywhere: spec.Job.Everywhere, Args: maps.Clone(spec.Job.Args), Payload: slices.Clone(spec.Job.Payload),
 		log: sync.OnceValue(func() *slog.Logger {
 			return w.cfg.handlersLogger().With("job", r.Job, "run_id", r.RunID, "tick", r.Tick, "token", r.Token)

@@ -45,8 +45,9 @@ type Run struct {
 	Group      string            // Config.ServerType
 	Job        string            // the job's name
 	Slot       string            // the owned unit: the job, or its shard as in "report[3]", or of a job on every instance "report/app-1"
-	Tick       time.Time         // the scheduled time, in the job's time zone; for a manual run, when it was requested
+	Tick       time.Time         // the scheduled time, in the job's time zone; for a manual run that is not of a past tick, when it was requested
 	Manual     bool              // requested by an operator
+	Past       history.Past      // of a manual run of a past tick: why that was asked for; otherwise empty
 	Request    string            // ID of the request for a manual run, which its retries have, too; otherwise empty
 	Attempt    int               // attempt at this tick, from 1: counts retries and reruns after interruptions
 	Token      int64             // fencing token: grows with every change of the owner of the job, or of the shard; tokens of two shards cannot be compared

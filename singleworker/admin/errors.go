@@ -29,6 +29,11 @@ var (
 	ErrNoHandler = errors.New("no instance can run the job")
 	// ErrBusy means that the job has the maximum of 10 pending requests.
 	ErrBusy = errors.New("too many pending requests")
+	// ErrTickDone means that a past tick is ok, or may have been, and TriggerOptions.Again is not
+	// set.
+	ErrTickDone = errors.New("tick has been run")
+	// ErrTickOpen means that a past tick is in progress, or that another attempt at it is to come.
+	ErrTickOpen = errors.New("tick is being run")
 	// ErrNotRunning means that there is no run to stop, or a different one.
 	ErrNotRunning = errors.New("job is not running")
 	// ErrNoInstance means that no instance with that ID is running.

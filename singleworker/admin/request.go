@@ -142,7 +142,7 @@ func asked(of zkrec.Spec, slots []string, inboxes []inbox, pasts []past) (boxes 
 // of which the signals tell.
 func (a *ask) same(job records, spec zkrec.Spec) (ops []zkconn.Op, told []signals.Signal) {
 	ops = []zkconn.Op{zkconn.CheckOp(a.ed.tree.Job(job.slot), job.stat.Version)}
-	if spec.Done == nil || a.request.Kind != zkrec.RequestRun {
+	if spec.Done == nil || !a.request.IsRun() {
 		return ops, nil
 	}
 	return append(ops, job.register.write(spec.Switch.Open().Encode())), signals.OfJob(a.ed.tree, job.slot)

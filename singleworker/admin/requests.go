@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/deeds"
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -20,6 +21,7 @@ import (
 // The kinds of requests.
 const (
 	RequestRun  = zkrec.RequestRun  // a manual run
+	RequestPast = zkrec.RequestPast // a further attempt at a past tick
 	RequestStop = zkrec.RequestStop // the end of a run
 )
 
@@ -28,10 +30,13 @@ const (
 type Request struct {
 	ID     string    `json:"id"`
 	Slot   string    `json:"name"`        // the job, or the shard: "report[3]"
-	Kind   string    `json:"kind"`        // RequestRun, RequestStop; empty if it cannot be read, or is not yet: see Requests
+	Kind   string    `json:"kind"`        // RequestRun, RequestPast, RequestStop; empty if it cannot be read, or is not yet: see Requests
 	At     time.Time `json:"at,omitzero"` // by the operator's clock; zero if it cannot be read
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
+	// Tick is the past tick that is to be run, and Past why it may. Other requests have neither.
+	Tick time.Time    `json:"tick,omitzero"`
+	Past history.Past `json:"past,omitempty"`
 	// RunID is the run to stop, or the manual run that the request has started;
 	// empty while it waits.
 	RunID string `json:"run_id,omitempty"`
@@ -67,7 +72,7 @@ func (rd reader) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 		for _, id := range slices.Sorted(maps.Keys(waiting)) {
 			w := waiting[id]
 			r := requestOf(id, slot.slot, w)
-			if w.Kind == RequestRun && slot.tick.Manual == id {
+			if w.IsRun() && slot.tick.Manual == id {
 				r.RunID = slot.tick.RunID
 			}
 			if w.Kind == RequestStop && err == nil {
@@ -81,7 +86,7 @@ func (rd reader) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 }
 
 func requestOf(id, slot string, w zkrec.Request) Request {
-	return Request{ID: id, Slot: slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, RunID: w.RunID}
+	return Request{ID: id, Slot: slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, Tick: zkrec.Time(w.Tick), Past: w.Past, RunID: w.RunID}
 }
 
 // stack is where the handler of a run was that did not end when it was told to; "" if there was
@@ -166,7 +171,7 @@ func (w *cancellation) some(ctx context.Context, slot past) (more bool, err erro
 	ops := []zkconn.Op{zkconn.CheckOp(path, stat.Version)}
 	var taken []Request
 	for _, r := range requests {
-		if r.Kind == RequestRun && r.RunID == "" && (w.id == "" || w.id == r.ID) {
+		if r.Kind != "" && r.Kind != RequestStop && r.RunID == "" && (w.id == "" || w.id == r.ID) {
 			ops = append(ops, zkconn.DeleteOp(c.tree.Request(slot.slot, r.ID), zkconn.AnyVersion))
 			taken = append(taken, r)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
@@ -26,6 +27,14 @@ type TriggerOptions struct {
 	// WaitForHandler leaves the request for a future instance if no live one can
 	// run the job, instead of returning ErrNoHandler.
 	WaitForHandler bool
+
+	// Tick asks for a further attempt at a past tick, of that second, instead of a run outside of
+	// the schedule: for one that was missed or skipped, or whose last attempt did not succeed. Its
+	// effects have the key of the tick in package once. Zero: no tick.
+	Tick time.Time
+	// Again runs the tick even if it is ok, or nothing is on record of it any more, and has its
+	// effects done once more. Default: ErrTickDone.
+	Again bool
 }
 
 // TriggerResult is what Trigger did.
@@ -34,21 +43,29 @@ type TriggerResult struct {
 	Job JobStatus `json:"job"`     // when the run was requested
 }
 
-// Trigger requests a manual run of a job: one run outside of its schedule, even
-// while the job is paused, and after a run in progress. For a job with shards it
-// requests a run of every shard, atomically, or of one shard, "report[3]". It
-// returns when ZooKeeper has accepted the request. The request stays pending,
-// over changes of the owner, until it is done; AwaitRun waits for that. A job that is done
-// is opened again for it.
-// Each call requests a separate run. Errors: *invalid.FieldError, ErrNotFound, ErrNoShard,
-// ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
+// Trigger requests a manual run of a job: one run outside of its schedule, even while the job is
+// paused, and after a run in progress. For a job with shards it requests a run of every shard,
+// atomically, or of one shard, "report[3]". It returns when ZooKeeper has accepted the request. The
+// request stays pending, over changes of the owner, until it is done; AwaitRun waits for that. A
+// job that is done is opened again for it. Each call requests a separate run. With Tick it is one
+// more attempt at that tick, while no other one is requested or to come, and Run.Past says why it
+// may be. Ticks that are due go before it. All shards must allow it. Errors: *invalid.FieldError,
+// of the field Tick if that is no past tick of the schedule then in effect, ErrTickDone,
+// ErrTickOpen, ErrNotFound, ErrNoShard, ErrNoHandler, ErrBusy, ErrUnreadable, ErrConflict,
+// ErrDenied, ErrUnavailable.
 func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) (TriggerResult, error) {
 	if err := job.CheckPayload(opts.Payload); err != nil { // before it is encoded
 		return TriggerResult{}, err
 	}
+	if opts.Again && opts.Tick.IsZero() {
+		return TriggerResult{}, &invalid.FieldError{Field: "Again", Value: "true", Err: errors.New("needs a Tick")}
+	}
 	request := zkrec.Request{
 		Kind: zkrec.RequestRun, At: wall.Of(ctx).Now(), By: opts.By, Reason: opts.Reason,
 		Args: maps.Clone(opts.Args), Payload: opts.Payload,
+	}
+	if !opts.Tick.IsZero() {
+		request.Kind = zkrec.RequestPast
 	}
 	a, err := c.newAsk(ctx, zkrec.DeedTrigger, name, request)
 	if err != nil {
@@ -68,6 +85,9 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 			return nil, fmt.Errorf("%w: %s", ErrNoHandler, slot.job.Reason)
 		case len(waiting) >= zkrec.MaxRequests:
 			return nil, fmt.Errorf("%w: %d, at most %d are allowed", ErrBusy, len(waiting), zkrec.MaxRequests)
+		}
+		if !opts.Tick.IsZero() {
+			return slot.pastTick(a.request, opts.Tick, opts.Again, waiting)
 		}
 		return &a.request, nil
 	}

@@ -32,6 +32,16 @@ const (
 	StateUnreadable State = "unreadable"
 )
 
+// Unsuccessful reports whether a run has ended, and not well.
+func (s State) Unsuccessful() bool {
+	switch s {
+	case StateFailed, StateTimedOut, StateInterrupted, StateRefused, StateLost:
+		return true
+	case StateOK, StateRunning, StateSkipped, StateMissed, StateUnknown, StateWaiting, StateUnreadable:
+	}
+	return false
+}
+
 // Reason is why a tick was not run.
 type Reason string
 
@@ -54,12 +64,29 @@ const (
 	NextRerun = "rerun" // it was interrupted
 )
 
+// Past is why a past tick may be run once more, by name.
+type Past string
+
+// The reasons why a past tick may be run by name.
+const (
+	PastMissed    Past = "missed"    // it was not claimed in time
+	PastSkipped   Past = "skipped"   // a policy or an operator kept it from being run
+	PastFailed    Past = "failed"    // its last attempt failed, timed out, or was interrupted
+	PastAgain     Past = "again"     // it was ok, and somebody wants it to be run again nevertheless
+	PastForgotten Past = "forgotten" // as PastAgain, and the history has forgotten it: Run.Attempt is the least that it can be
+)
+
+// Again reports whether the effects of the tick are to be made once more.
+func (p Past) Again() bool { return p == PastAgain || p == PastForgotten }
+
 // Asked names those who have asked for a run, or for its end, and their reasons. Each text is cut
 // after 100 bytes.
 type Asked struct {
 	// AskedBy asked for a manual run.
 	AskedBy     string `json:"asked_by,omitempty"`
 	AskedReason string `json:"asked_reason,omitempty"`
+	// Past is set if they asked for a further attempt at a past tick: why that was allowed.
+	Past Past `json:"past,omitempty"`
 	// StoppedBy asked for the end of the run.
 	StoppedBy     string `json:"stopped_by,omitempty"`
 	StoppedReason string `json:"stopped_reason,omitempty"`
@@ -77,7 +104,8 @@ type Effects struct {
 
 // Run is one execution of a handler. Times are by its instance's clock.
 type Run struct {
-	// Tick is the scheduled time. For a manual run, it is when the run was requested.
+	// Tick is the scheduled time. For a manual run that is not of a past tick, it is when the run
+	// was requested.
 	Tick time.Time `json:"tick,omitzero"`
 	// Manual is the ID of the request for a manual run; empty for a scheduled
 	// run.
@@ -87,7 +115,7 @@ type Run struct {
 	Token      int64     `json:"token"`
 	RunID      string    `json:"run_id"`
 	Attempt    int       `json:"attempt"`            // of this tick, from 1; one that was not begun does not count
-	Failures   int       `json:"failures,omitempty"` // attempts before that failed; the others were interrupted
+	Failures   int       `json:"failures,omitempty"` // attempts before that failed, or, of PastAgain, have ended; the others were interrupted
 	Started    time.Time `json:"started_at,omitzero"`
 	Ended      time.Time `json:"ended_at,omitzero"` // zero while it runs
 	Error      string    `json:"error,omitempty"`   // at most 4 KiB
@@ -120,6 +148,9 @@ type Run struct {
 
 // OK reports whether the run succeeded.
 func (r Run) OK() bool { return r.State == StateOK }
+
+// OfTick reports whether the run is of a tick of the schedule: of its own accord, or by name.
+func (r Run) OfTick() bool { return r.Manual == "" || r.Past != "" }
 
 // Entry is the outcome of a tick: a run, or consecutive ticks that were not run.
 type Entry struct {

@@ -90,6 +90,9 @@ func keyOf(run *singleworker.Run, step string) (key, error) {
 		return key{}, fmt.Errorf("once: the run has job %q, tick %v and token %d: a test must set all three", run.Job, run.Tick, run.Token)
 	}
 	k := key{run.Group, run.Slot, run.Tick.UnixMilli(), run.Request, step}
+	if run.Past != "" && !run.Past.Again() {
+		k.request = "" // it is the tick's
+	}
 	if k.slot == "" { // in a test
 		k.slot = run.Job
 	}

@@ -124,8 +124,11 @@ func entryOf(h admin.SlotHistory, e history.Entry) Entry {
 	return entry
 }
 
-// maxText is longer than names are.
-const maxText = 255
+// maxText is longer than names are, maxPast than a history.Past.
+const (
+	maxText = 255
+	maxPast = 16
+)
 
 // clean returns an entry that every store can hold. Records may be written by anyone.
 func clean(e history.Entry) history.Entry {
@@ -138,6 +141,7 @@ func clean(e history.Entry) history.Entry {
 		*text = cut(*text, maxText)
 	}
 	e.State, e.Reason = history.State(cut(string(e.State), maxText)), history.Reason(cut(string(e.Reason), maxText))
+	e.Past = history.Past(cut(string(e.Past), maxPast))
 	e.Error = cut(e.Error, zkrec.MaxErrorBytes)
 	return e
 }

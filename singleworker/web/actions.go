@@ -134,7 +134,14 @@ func (f *refusals) count(now time.Time) (n int) {
 }
 
 func (a *actions) trigger(ctx context.Context, o *order) (api.Document, error) {
-	result, err := a.client.Trigger(ctx, o.Of, admin.TriggerOptions{By: o.who(), Reason: o.reason})
+	opts := admin.TriggerOptions{By: o.who(), Reason: o.reason, Again: o.form.Get("again") == "true"}
+	if text := o.form.Get("tick"); text != "" {
+		var err error
+		if opts.Tick, err = time.Parse(time.RFC3339, text); err != nil {
+			return api.Document{}, &invalid.FieldError{Field: "Tick", Value: text, Err: errors.New("is not a time as in RFC 3339")}
+		}
+	}
+	result, err := a.client.Trigger(ctx, o.Of, opts)
 	return api.New("TriggerResult", result, api.RunsOf(o.Of, nil)), err
 }
 

@@ -75,6 +75,7 @@ type entryRow struct {
 	Attempt         int
 	Manual          bool
 	Note, Error, ID string
+	Retry           *retry // nil if that makes no sense
 }
 
 func (p *pages) entryRowOf(of admin.JobStatus, e runlog.Entry, l look) entryRow {
@@ -103,6 +104,9 @@ func (p *pages) entryRowOf(of admin.JobStatus, e runlog.Entry, l look) entryRow 
 	}
 	return row
 }
+
+// retry asks for a further attempt at the tick of a run that did not succeed.
+type retry struct{ Path, Tick string }
 
 // tickRow is a tick to come.
 type tickRow struct{ Job, Viewer stamp }
@@ -242,8 +246,15 @@ const (
 func (p *pages) past(b *jobBody, all []runlog.Entry, l look) {
 	b.More = max(0, len(all)-maxEntries)
 	left := wholeErrors
+	later := make(map[string]bool) // the ticks of which there is a later entry
 	for _, e := range all[:min(len(all), maxEntries)] {
 		row := p.entryRowOf(b.Job, e, l)
+		if tick := e.Tick.UTC().Format(time.RFC3339); e.RunID != "" && e.OfTick() {
+			if !later[e.Slot+tick] && e.State.Unsuccessful() && b.Actions != nil && b.Actions.May["trigger"] {
+				row.Retry = &retry{"api/v1/jobs/" + url.PathEscape(e.Slot) + "/trigger", tick}
+			}
+			later[e.Slot+tick] = true
+		}
 		if b.Error == "" && row.State.Class != off && e.Error != "" {
 			b.Error = e.Error
 		}

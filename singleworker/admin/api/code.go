@@ -36,6 +36,8 @@ var codes = []struct {
 	{admin.ErrNoHandler, CodeConflict},
 	{admin.ErrBusy, CodeConflict},
 	{admin.ErrNotRunning, CodeConflict},
+	{admin.ErrTickDone, CodeConflict},
+	{admin.ErrTickOpen, CodeConflict},
 	{admin.ErrConflict, CodeConflict},
 	{admin.ErrNotDraining, CodeConflict},
 	{admin.ErrFull, CodeConflict},

@@ -71,6 +71,15 @@ func By(who, reason string) string {
 	return text
 }
 
+// Cause is why a run was made that the schedule did not ask for, and who did.
+func Cause(run history.Run) string {
+	text := "swctl trigger, request " + run.Manual
+	if run.Past != "" {
+		text = "swctl trigger --tick, which was " + string(run.Past) + ", request " + run.Manual
+	}
+	return text + By(run.AskedBy, run.AskedReason)
+}
+
 // StopAsked is who has asked for the end of a run of the job, and the remedy if it does not end.
 func StopAsked(job admin.JobStatus, r admin.Request, now time.Time) string {
 	text := strings.TrimSpace(plain.Relative(r.At, now) + By(r.By, r.Reason))

@@ -81,7 +81,7 @@ func (w *writer) tick() {
 func (w *writer) fate() {
 	name := "The tick of " + w.at(w.Tick)
 	switch {
-	case len(w.Entries) > 0 && w.Entries[0].Manual != "":
+	case len(w.Entries) > 0 && !w.Entries[0].OfTick():
 		w.recorded("The manual run requested at " + w.at(w.Tick))
 	case len(w.Entries) > 0:
 		w.recorded(name)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,10 +59,14 @@ func (l *Ledger) judgeTick(j *Job, t *touch) {
 func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	again := repeats(rec, last.Run) && (last.Open() || last.NextAttempt != "") || repeats(rec, last.Held.Run)
 	first := rec.Manual == "" && rec.Tick > last.Watermark && rec.Tick == rec.Watermark
+	attempt := 1
 	if rec.Manual != "" {
-		requested := j.Requests[rec.Manual] || !l.whole
-		first = requested && !l.claimed[j.Name][rec.Manual]
+		request, waits := j.Requests[rec.Manual]
+		first = (waits || !l.whole) && !l.claimed[j.Name][rec.Manual]
 		add(l.claimed, j.Name, rec.Manual)
+		if !again && (rec.Past() != "" || request.Past != "") {
+			attempt = l.judgePast(j, t, rec, request, waits)
+		}
 	}
 	switch {
 	case again:
@@ -71,7 +76,7 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	default:
 		l.counts.Claims++
 	}
-	if !again && (!first || rec.Attempt != 1) {
+	if !again && (!first || rec.Attempt != attempt) {
 		l.violatef(Claim, j.Name, "%s claims %s, attempt %d, after %s, attempt %d, was claimed by %s: %s", rec.SID,
 			clockMs(rec.Tick), rec.Attempt, clockMs(last.Tick), last.Attempt, last.SID, last.State)
 	}
@@ -101,6 +106,30 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	if l.observe.Claimed != nil {
 		l.observe.Claimed(l.txn, j.Name, rec, j.Spec.ActiveLayout())
 	}
+}
+
+// judgePast judges the claim of a past tick by name, for a request, if that is known. It returns
+// which attempt it has to be: the one after the last on record.
+func (l *Ledger) judgePast(j *Job, t *touch, rec zkrec.Tick, request zkrec.Request, known bool) (attempt int) {
+	last := t.before.Tick
+	asked := request.Run(rec.Manual)
+	if rec.Tick > last.Watermark || known && (asked.Tick != rec.Tick || asked.Past() != rec.Past()) {
+		l.violatef(Claim, j.Name, "%s claims %s by name, which is not past, or not what request %s names: %s", rec.SID, clockMs(rec.Tick), rec.Manual,
+			clockMs(asked.Tick))
+		return rec.Attempt
+	}
+	for _, e := range append(slices.Clone(t.before.History.Entries), zkrec.Entry{Run: last.Run}, zkrec.Entry{Run: last.Held.Run}) {
+		if e.RunID != "" && e.Tick == rec.Tick && (e.Manual == "" || e.Past() != "") {
+			attempt = max(attempt, e.Attempt+1)
+		}
+	}
+	switch {
+	case attempt > 0:
+		return attempt
+	case known: // the history may have forgotten attempts since the request was made
+		return asked.Attempt
+	}
+	return rec.Attempt
 }
 
 // judgeRuns verifies that a claim counts its tick, once, if the job has MaxRuns, and that nothing

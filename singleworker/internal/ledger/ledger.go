@@ -22,10 +22,11 @@ const (
 	// of life are a session timeout old; and nobody else ends an ownership before. Of a job that runs
 	// on every instance, each owns its own slot alone.
 	Owner Rule = "owner"
-	// Claim: no tick is claimed twice but by a further attempt at it, after one that was interrupted
-	// or failed; no request is run twice, or dropped; no result replaces another run's claim. A run
-	// that is to be repeated stays on record until it is, or there is a reason to give it up. No tick
-	// is claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
+	// Claim: no tick is claimed twice but by a further attempt at it, after one that was
+	// interrupted or failed, or for a request that names it, once, as the attempt after the last;
+	// no request is run twice, or dropped; no result replaces another run's claim. A run that is to
+	// be repeated stays on record until it is, or there is a reason to give it up. No tick is
+	// claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token. A session that is
 	// no instance's spoils no record of a slot's ticks.
@@ -279,7 +280,7 @@ func (l *Ledger) note(txn *txnlog.Txn, op *txnlog.Op) {
 		l.joined[txn.Session] = rest
 	}
 	if slot != "" && node == NodeRequests {
-		if request, err := zkrec.ParseRequest(op.Data); err == nil && request.Kind == zkrec.RequestRun {
+		if request, err := zkrec.ParseRequest(op.Data); err == nil && request.IsRun() {
 			add(l.runs, slot, rest)
 		} else if err == nil && request.Kind == zkrec.RequestStop {
 			add(l.stops, slot, request.RunID)

@@ -53,7 +53,7 @@ type Job struct {
 	Pages      [zkrec.HistoryPages][]byte // of the history
 	Complete   zkrec.Complete             // of a sharded job
 	Registered map[string]bool
-	Requests   map[string]bool // by id: those that wait
+	Requests   map[string]zkrec.Request // by id: those that wait
 	Known      Known
 	Newer      bool // a newer version has written one of its records
 }
@@ -228,7 +228,7 @@ func (m *Model) job(name string, zxid int64) *Job {
 	j := m.Jobs[name]
 	if j == nil {
 		j = &Job{
-			Name: name, Born: zxid, Beats: make(map[string]Beat), Registered: make(map[string]bool), Requests: make(map[string]bool),
+			Name: name, Born: zxid, Beats: make(map[string]Beat), Registered: make(map[string]bool), Requests: make(map[string]zkrec.Request),
 		}
 		m.Jobs[name] = j
 		if job := zkrec.JobOfSlot(name); job != name {
@@ -268,7 +268,7 @@ func (m *Model) recorded(j *Job, node, rest string, txn *txnlog.Txn, op *txnlog.
 	case node == NodeRegister:
 		j.Registered[rest] = true
 	case node == NodeRequests && rest != "":
-		j.Requests[rest] = true
+		j.Requests[rest], _ = zkrec.ParseRequest(op.Data) // one that cannot be read waits, too
 	}
 	j.seen(err)
 }

@@ -48,8 +48,11 @@ type runs struct {
 func (r *runs) begin(j *job, record ticks.Record) *activity {
 	act := &activity{run: Run{Job: j.Name, Run: record.Public()}, always: record.Always}
 	act.run.Tick = act.run.Tick.In(j.Schedule.Location())
-	if act.run.Due = act.run.Tick; record.Manual == "" {
+	switch act.run.Due = act.run.Tick; {
+	case record.Manual == "":
 		act.run.Due = j.Of(j.Name, nil).Due(act.run.Tick)
+	case record.Past() != "":
+		act.run.Due = act.run.Started // it is not late: nothing was to run it before it was asked for
 	}
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
 	if record.Manual != "" && i >= 0 {

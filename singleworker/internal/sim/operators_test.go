@@ -104,8 +104,16 @@ func (w *world) trigger(k int) {
 	for range 1 + w.rng.IntN(2) {
 		w.operate("trigger "+name, func(ctx context.Context) error {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {
-				_, err := c.Trigger(ctx, name, admin.TriggerOptions{Args: map[string]string{"by": "hand"}})
-				return unless(unlessAlways(err), admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
+				opts := admin.TriggerOptions{Args: map[string]string{"by": "hand"}}
+				if past, err := c.History(ctx, name); err == nil && len(past.Entries) > 0 && w.rng.IntN(2) == 0 {
+					e := past.Entries[w.rng.IntN(len(past.Entries))]
+					opts.Tick, opts.Again = e.Tick, w.rng.IntN(2) == 0
+				}
+				_, err := c.Trigger(ctx, name, opts)
+				if no := new(invalid.FieldError); errors.As(err, &no) && no.Field == "Tick" {
+					return nil // of a manual run, say, or of former shards
+				}
+				return unless(unlessAlways(err), admin.ErrTickDone, admin.ErrTickOpen, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
 			})
 		})
 	}

@@ -38,14 +38,12 @@ func (c *Commit) Opens() bool {
 	return c.Plan.Record.Open() && c.Plan.Record.RunID != c.From.RunID
 }
 
-// Request is an operator's request to the owner of a slot: to run it now, or to stop a run.
+// Request is an operator's request to the owner of a slot: to run it now, to run a past tick of it,
+// or to stop a run.
 type Request struct {
 	ID string
 	zkrec.Request
 }
-
-// IsRun reports whether the request is for a manual run.
-func (r Request) IsRun() bool { return r.Kind == zkrec.RequestRun }
 
 // IsStop reports whether the request is to stop a run.
 func (r Request) IsStop() bool { return r.Kind == zkrec.RequestStop }

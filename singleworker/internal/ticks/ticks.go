@@ -99,22 +99,29 @@ func (v View) next() Plan {
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
 	}
-	if (again.NextAttempt == "" || waits) && len(v.Requests) > 0 {
-		r := v.Requests[0]
-		run := zkrec.Run{Tick: r.At.UnixMilli(), Manual: r.ID, Attempt: 1}
-		run.AskedFor(r.Request)
-		v.open(&plan, run)
+	if next := v.request(); (again.NextAttempt == "" || waits) && next != nil {
+		v.open(&plan, next.Run(next.ID))
 	}
 	return plan
+}
+
+// request is the first request whose run may be opened, nil if there is none. A past tick is
+// claimed by name, and only the watermark says that it is past: the schedule claims those after it.
+func (v View) request() *Request {
+	i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.Tick <= v.Record.Watermark })
+	if i < 0 {
+		return nil
+	}
+	return &v.Requests[i]
 }
 
 // manualTurn reports whether a manual run goes before the tick that is due. It
 // does if the tick has waited for another tick's run to end; otherwise requests
 // to a job that is always busy would starve. A tick that replaces a retry still
-// goes before requests, as the retry would have.
+// goes before requests, as the retry would have, and each goes before a past one.
 func (v View) manualTurn() bool {
-	last := v.Record.Run
-	return len(v.Requests) > 0 && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
+	last, next := v.Record.Run, v.request()
+	return next != nil && next.Past == "" && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
 		v.Due(v.Schedule.Next(v.base())).UnixMilli() <= last.Ended
 }
 
@@ -232,7 +239,7 @@ func (v View) tooOld(run zkrec.Run) bool {
 	if run.Manual == "" {
 		due = v.Due(due)
 	}
-	return grace > 0 && v.Now.Sub(due) > grace
+	return grace > 0 && run.Past() == "" && v.Now.Sub(due) > grace
 }
 
 // retryOf returns the next attempt at the tick of a run that has ended.
@@ -240,8 +247,7 @@ func retryOf(run zkrec.Run) zkrec.Run {
 	next := zkrec.Run{
 		Tick: run.Tick, Manual: run.Manual, Attempt: run.Attempt + 1, Failures: run.Failures, Passed: run.Passed,
 	}
-	asked := run.Asked.Value()
-	next.AskedFor(zkrec.Request{By: asked.AskedBy, Reason: asked.AskedReason}) // and not for its end
+	next.AskedFor(run.Asked.Value()) // and not for its end
 	switch {
 	case run.NotBegun:
 		next.Attempt = run.Attempt

@@ -31,11 +31,13 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 		plan = Next(v)
 	}
 	since := v.came(time.UnixMilli(plan.Record.Tick))
-	if plan.Record.Manual != "" {
+	switch again := v.Record.Again(); {
+	case plan.Record.Manual != "" && plan.Record.Manual != again.Manual:
+		since = time.UnixMilli(v.request().At.UnixMilli()) // nobody waits for a past tick longer than that
+	case plan.Record.Attempt > 1 || plan.Record.Past() != "":
+		since = time.UnixMilli(again.NextAttemptAt)
+	case plan.Record.Manual != "":
 		since = time.UnixMilli(plan.Record.Tick)
-	}
-	if plan.Record.Attempt > 1 {
-		since = time.UnixMilli(v.Record.Again().NextAttemptAt)
 	}
 	if job.Schedule.Always() {
 		since = job.restartAt(v.Record)

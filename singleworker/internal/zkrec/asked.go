@@ -11,9 +11,9 @@ import (
 const maxWhoBytes = 100
 
 // AskedFor notes who asked for the run.
-func (r *Run) AskedFor(by Request) {
+func (r *Run) AskedFor(by history.Asked) {
 	r.Asked = r.Asked.with(func(a *history.Asked) {
-		a.AskedBy, a.AskedReason = cut(by.By, maxWhoBytes), cut(by.Reason, maxWhoBytes)
+		a.AskedBy, a.AskedReason, a.Past = cut(by.AskedBy, maxWhoBytes), cut(by.AskedReason, maxWhoBytes), by.Past
 	})
 }
 

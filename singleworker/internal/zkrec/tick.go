@@ -17,7 +17,7 @@ const MaxErrorBytes = 4 << 10
 // Run is one execution of a handler, or, in an Entry without a RunID, ticks that were not run.
 // Times are Unix milliseconds, a run's by its instance's clock.
 type Run struct {
-	Tick     int64         `json:"tick"`             // the scheduled time; for a manual run, when it was requested
+	Tick     int64         `json:"tick"`             // the scheduled time; for a manual run that names no past tick, when it was requested
 	Manual   string        `json:"manual,omitempty"` // the ID of the request for a manual run
 	RunID    string        `json:"run_id,omitempty"`
 	SID      string        `json:"sid,omitempty"`
@@ -57,17 +57,21 @@ type Run struct {
 // Open reports whether the run has no result yet.
 func (r Run) Open() bool { return r.State == history.StateRunning }
 
+// Past is why a past tick may be run by name, which is empty if the run is of no such tick.
+func (r Run) Past() history.Past { return r.Asked.Value().Past }
+
 // Asks reports whether a resolver is asked before the run's handler is called, because an attempt
 // before was interrupted, and whether the handler is called if the effects are not there, and if
 // nobody knows. It is not if the tick was started as often as it may be, or is too old, however
-// late its Jitter may have made it due. Attempts that were not begun do not count.
+// late its Jitter may have made it due. Attempts that were not begun do not count. A past tick that
+// somebody has named is started once more for that.
 func (r Run) Asks(policy job.Job) (asks, ifAbsent, ifUnknown bool) {
 	policy = policy.WithDefaults()
 	n, grace := r.Attempt-r.Failures, policy.MisfireGrace
 	if !policy.Interrupted.Asks() || n <= 1 || r.Always {
 		return false, true, true
 	}
-	ifAbsent = n <= policy.MaxAttempts && (grace == 0 || r.Started-r.Tick <= (grace+policy.Jitter).Milliseconds())
+	ifAbsent = r.Past() != "" || n <= policy.MaxAttempts && (grace == 0 || r.Started-r.Tick <= (grace+policy.Jitter).Milliseconds())
 	return true, ifAbsent, ifAbsent && policy.Interrupted == job.InterruptedAsk
 }
 
@@ -225,6 +229,7 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 // The kinds of requests.
 const (
 	RequestRun  = "run"  // a manual run
+	RequestPast = "past" // a further attempt at a past tick: an instance that does not know it leaves it to another
 	RequestStop = "stop" // the end of a run
 )
 
@@ -246,6 +251,27 @@ type Request struct {
 	Args    map[string]string `json:"args,omitempty"`    // of a manual run; override the job's
 	Payload json.RawMessage   `json:"payload,omitempty"` // of a manual run; replaces the job's
 	RunID   string            `json:"run_id,omitempty"`  // the run to stop
+
+	// Tick is the past tick that is to be run, and Past why it may. Attempt and Failures are the
+	// run's: who writes the request knows the attempts before, and makes sure that there are no
+	// others.
+	Tick     int64        `json:"tick,omitempty"` // Unix milliseconds
+	Past     history.Past `json:"past,omitempty"`
+	Attempt  int          `json:"attempt,omitempty"`
+	Failures int          `json:"failures,omitempty"`
+}
+
+// IsRun reports whether a run is requested: a manual one, or one of a past tick.
+func (r Request) IsRun() bool { return r.Kind == RequestRun || r.Kind == RequestPast }
+
+// Run is the run that the request with that ID asks for.
+func (r Request) Run(id string) Run {
+	run := Run{Tick: r.At.UnixMilli(), Manual: id, Attempt: 1}
+	if r.Kind == RequestPast {
+		run.Tick, run.Attempt, run.Failures = r.Tick, r.Attempt, r.Failures
+	}
+	run.AskedFor(history.Asked{AskedBy: r.By, AskedReason: r.Reason, Past: r.Past})
+	return run
 }
 
 // Encode returns the node's data.
@@ -262,6 +288,10 @@ func ParseRequest(data []byte) (Request, error) {
 	}
 	if r.Kind == RequestStop && r.RunID == "" {
 		return Request{}, fmt.Errorf("request %s: it does not say which run to stop", excerpt(data))
+	}
+	whole := CheckTime(r.Tick) == nil && r.Tick != 0 && r.Past != "" && r.Failures >= 0 && r.Failures < r.Attempt
+	if named := r.Kind == RequestPast; named && !whole || !named && (r.Past != "" || r.Tick != 0) {
+		return Request{}, fmt.Errorf("request %s: it does not say which attempt at which past tick is to be run, and why", excerpt(data))
 	}
 	return r, nil
 }

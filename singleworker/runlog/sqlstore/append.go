@@ -21,7 +21,7 @@ var (
 	entryColumns = []string{
 		"seq", "job", "kind", "at_ms", "ok", "amended", "state", "reason", "tick_ms", "to_ms", "ticks", "manual", "instance_id", "token", "run_id",
 		"attempt", "failures", "started_ms", "ended_ms", "error", "taken_from", "delayed_ms", "restarts", "not_begun", "number", "rev",
-		"asked_by", "asked_reason", "stopped_by", "stopped_reason",
+		"asked_by", "asked_reason", "past", "stopped_by", "stopped_reason",
 		"effects_run_id", "effects_instance_id", "effects_ms",
 	}
 	positionKey     = []string{"group_name", "slot"}
@@ -88,7 +88,7 @@ func (s *Store) appendEntries(ctx context.Context, tx *sql.Tx, group string, ent
 			args = append(args, group, e.Slot, e.Incarnation, e.Key, e.Seq, e.Job, string(e.Kind), milli(e.At), number(e.OK()), number(e.Amended), e.State,
 				string(e.Reason), milli(e.Tick), milli(e.To), e.Count, e.Manual, e.InstanceID, e.Token, e.RunID, e.Attempt, e.Failures, milli(e.Started),
 				milli(e.Ended), e.Error, e.TakenFrom, e.DelayedMillis, e.Restarts, number(e.NotBegun), e.Number, e.Rev,
-				e.AskedBy, e.AskedReason, e.StoppedBy, e.StoppedReason, e.Effects.RunID, e.Effects.InstanceID, milli(e.Effects.At))
+				e.AskedBy, e.AskedReason, string(e.Past), e.StoppedBy, e.StoppedReason, e.Effects.RunID, e.Effects.InstanceID, milli(e.Effects.At))
 		}
 		if _, err := tx.ExecContext(ctx, s.d.upsert("runlog_entries", entryKey, entryColumns, len(chunk)), args...); err != nil {
 			return err
@@ -125,7 +125,7 @@ func scan(rows *sql.Rows) (e runlog.Entry, err error) {
 	var ok, amended, notBegun int
 	err = rows.Scan(&e.Slot, &e.Incarnation, &e.Key, &e.Seq, &e.Job, &kind, &at, &ok, &amended, &e.State, &reason, &tick, &to, &e.Count, &e.Manual,
 		&e.InstanceID, &e.Token, &e.RunID, &e.Attempt, &e.Failures, &started, &ended, &e.Error, &e.TakenFrom, &e.DelayedMillis, &e.Restarts, &notBegun,
-		&e.Number, &e.Rev, &e.AskedBy, &e.AskedReason, &e.StoppedBy, &e.StoppedReason,
+		&e.Number, &e.Rev, &e.AskedBy, &e.AskedReason, &e.Past, &e.StoppedBy, &e.StoppedReason,
 		&e.Effects.RunID, &e.Effects.InstanceID, &effects)
 	e.Kind, e.Reason, e.Amended = runlog.Kind(kind), history.Reason(reason), amended != 0
 	e.NotBegun = notBegun != 0

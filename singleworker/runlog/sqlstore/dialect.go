@@ -83,7 +83,7 @@ func (d Dialect) tables() []string {
 			attempt BIGINT NOT NULL, failures BIGINT NOT NULL, started_ms BIGINT NOT NULL, ended_ms BIGINT NOT NULL, error ` + text + ` NOT NULL,
 			taken_from ` + of(textSize) + `, delayed_ms BIGINT NOT NULL, restarts BIGINT NOT NULL, not_begun SMALLINT NOT NULL,
 			number BIGINT NOT NULL, rev BIGINT NOT NULL,
-			asked_by ` + of(textSize) + ", asked_reason " + of(textSize) + ", stopped_by " + of(textSize) + ", stopped_reason " + of(textSize) + `,
+			asked_by ` + of(textSize) + ", asked_reason " + of(textSize) + ", past " + of(kindSize) + ", stopped_by " + of(textSize) + ", stopped_reason " + of(textSize) + `,
 			effects_run_id ` + of(textSize) + ", effects_instance_id " + of(textSize) + `, effects_ms BIGINT NOT NULL,
 			PRIMARY KEY (group_name, slot, incarnation, entry_key))` + end,
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // schema is the version of the tables that this package writes. Those before were never released.
-const schema = 5
+const schema = 6
 
 // Store keeps logs in a database.
 type Store struct {

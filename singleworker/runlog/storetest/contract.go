@@ -25,7 +25,7 @@ func run(seq int, slot, key string, state history.State) runlog.Entry {
 		Entry: history.Entry{Number: int64(seq), Rev: 2 * int64(seq), To: at, Count: 1, Run: history.Run{
 			Tick: at, State: state, InstanceID: "app-1", Token: 1 << 40, RunID: key, Attempt: 2, Failures: 1, Started: at,
 			Ended: at.Add(1500 * time.Millisecond), Error: "multi\nline é '\"\\", TakenFrom: "app-2", DelayedMillis: 3, Restarts: 4,
-			Asked:  history.Asked{AskedBy: "ann", AskedReason: "again", StoppedBy: "bob", StoppedReason: "too slow"},
+			Asked:  history.Asked{AskedBy: "ann", AskedReason: "again", Past: history.PastFailed, StoppedBy: "bob", StoppedReason: "too slow"},
 			Manual: "m", NotBegun: true, Effects: history.Effects{RunID: "f", InstanceID: "d", At: time.UnixMilli(86_400_007).UTC()},
 		}},
 	}

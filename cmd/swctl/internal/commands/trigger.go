@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
@@ -31,6 +32,11 @@ not retried whatever --retries says, but it is rerun if it was interrupted. --wa
 waits for an instance that can run the job. On timeout the command exits with 7; the
 request stays pending: see swctl requests.
 
+With --tick a past tick of the schedule is run: one that was missed or skipped, or whose
+last attempt did not succeed. It is the next attempt at that tick, which the record shows
+with your name. Ticks that are due go before it. A tick that is ok, or that the history
+has forgotten, needs --again, and then package once does its effects once more.
+
 For a job with shards all shards run, each once, with the same arguments, and --wait waits
 for all of them; or all are refused. NAME[3] runs shard 3 only. A job that
 runs on every instance runs on all that live, or, as NAME/ID, on one.`,
@@ -38,42 +44,69 @@ runs on every instance runs on all that live, or, as NAME/ID, on one.`,
 swctl trigger 'import[3]' --wait
 swctl trigger flush-cache/app-1 --wait    # a job that runs on every instance, on one
 swctl trigger nightly --wait --timeout 10m --arg day=2026-11-20 --reason 'disk was full'
-swctl trigger nightly --wait --timeout 0 -o json | jq .run.state`,
+swctl trigger nightly --wait --timeout 0 -o json | jq .run.state
+swctl trigger nightly --tick '2026-11-20 03:00' --reason 'the disk was full'`,
 		Flags: append(append([]cmdline.Flag{
 			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
+			{Name: "tick", Usage: "run a past tick: `TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
+			{Name: "again", Usage: "with --tick, even if it is ok"},
 		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the run")...),
 		Run: e.run(trigger),
 	}
 }
 
 func trigger(ctx context.Context, c *call) error {
-	wait := c.Flags.Bool(flagWait)
-	name, opts, err := triggerOptions(c, wait)
+	name, opts, err := triggerOptions(c)
 	if err != nil {
 		return err
 	}
+	tick, err := c.ClockTime("tick")
+	if err != nil {
+		return err
+	}
+	if opts.Again = c.Flags.Bool("again"); opts.Again && !tick.Given() {
+		return cmdline.Usage("trigger: --again needs the --tick that is to be run again")
+	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		result, err := client.Trigger(ctx, name, opts)
-		switch {
-		case errors.Is(err, admin.ErrNoHandler):
-			return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
-		case errors.Is(err, admin.ErrBusy):
-			return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
-		case err != nil:
-			return err
+		if tick.Given() {
+			status, err := client.Get(ctx, name) // for its time zone
+			if err != nil {
+				return err
+			}
+			if opts.Tick, err = tick.In(status.Job.Zone(), c.now()); err != nil {
+				return err
+			}
 		}
-		var runs []history.Entry
-		if wait {
-			runs, err = awaitRuns(ctx, c.Call, client, name, result)
-		}
-		return errors.Join(err, c.put(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)), func(p render.Page) {
-			p.Triggered(result, runs)
-		}))
+		return c.trigger(ctx, client, name, opts)
 	})
 }
 
+// trigger requests a run, and waits for it if that is wanted.
+func (c *call) trigger(ctx context.Context, client group.Client, name string, opts admin.TriggerOptions) error {
+	result, err := client.Trigger(ctx, name, opts)
+	switch {
+	case errors.Is(err, admin.ErrNoHandler):
+		return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
+	case errors.Is(err, admin.ErrBusy):
+		return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
+	case errors.Is(err, admin.ErrTickDone):
+		return cmdline.WithHint(err, "--tick with --again runs it again, and has its effects done once more; of a job with shards, name the one that needs it, NAME[3]")
+	case errors.Is(err, admin.ErrTickOpen):
+		return cmdline.WithHint(err, "swctl history %[1]s shows its attempts, and swctl requests %[1]s what was asked for", plain.Quoted(name))
+	case err != nil:
+		return err
+	}
+	var runs []history.Entry
+	if opts.WaitForHandler {
+		runs, err = awaitRuns(ctx, c.Call, client, name, result)
+	}
+	return errors.Join(err, c.put(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)), func(p render.Page) {
+		p.Triggered(result, runs)
+	}))
+}
+
 // triggerOptions reads the command line.
-func triggerOptions(c *call, wait bool) (name string, opts admin.TriggerOptions, err error) {
+func triggerOptions(c *call) (name string, opts admin.TriggerOptions, err error) {
 	if name, err = jobName(c.Call); err != nil {
 		return "", opts, err
 	}
@@ -88,7 +121,7 @@ func triggerOptions(c *call, wait bool) (name string, opts admin.TriggerOptions,
 	if err := fields.Refused(given.Validate()); err != nil {
 		return "", opts, fmt.Errorf("trigger %s: %w", name, err)
 	}
-	return name, admin.TriggerOptions{Args: given.Args, Payload: given.Payload, By: by, Reason: reason, WaitForHandler: wait}, nil
+	return name, admin.TriggerOptions{Args: given.Args, Payload: given.Payload, By: by, Reason: reason, WaitForHandler: c.Flags.Bool(flagWait)}, nil
 }
 
 // awaitRuns waits until the runs have ended, and fails with cmdline.ErrNo if one did not succeed.
@@ -125,6 +158,75 @@ func failure(runs []history.Entry, first int) string {
 		return fmt.Sprintf("in %d of %d shards, the first of them %d: %s", bad, len(runs), *shard, text)
 	}
 	return fmt.Sprintf("on %d of %d instances, the first of them %s: %s", bad, len(runs), runs[first].InstanceID, text)
+}
+
+func retryCommand(e *env) *cmdline.Command {
+	return &cmdline.Command{
+		Name: "retry", Args: "NAME [RUN]",
+		Short: "run the tick of a failed run once more",
+		Long: `The tick of the last run that did not succeed, or of the RUN with that ID, or beginning of
+one (see swctl history), is run once more, as its next attempt: see swctl trigger --tick.
+It is refused if the tick has been run with success since, or if a retry of it is to come.
+In a job with shards only the shard of that run runs. With --wait it returns when the run
+has ended, and exits with 1 if it did not succeed. A manual run has no tick: trigger it
+again.`,
+		Examples: `swctl retry nightly --reason 'the disk was full'
+swctl retry 'import[3]' --wait
+swctl retry nightly 0198c5e2`,
+		Flags: append([]cmdline.Flag{
+			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
+		}, whoFlags("with the run")...),
+		Run: e.run(retry),
+	}
+}
+
+func retry(ctx context.Context, c *call) error {
+	name, id, err := nameAndID(c.Call, "run", "history")
+	if err != nil {
+		return err
+	}
+	by, reason := c.who()
+	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+		past, err := client.History(ctx, name)
+		if err != nil {
+			return err
+		}
+		e, found := toRetry(past, id)
+		if !found {
+			return cmdline.WithHint(fmt.Errorf("retry %s: %w: the history has no such run of a tick that did not succeed", name, admin.ErrNotFound),
+				"swctl history %[1]s shows its runs, and swctl trigger %[1]s runs it outside of its schedule", plain.Quoted(name))
+		}
+		return c.trigger(ctx, client, slotOf(name, past.Job, e), admin.TriggerOptions{
+			Tick: e.Tick, By: by, Reason: reason, WaitForHandler: c.Flags.Bool(flagWait),
+		})
+	})
+}
+
+// toRetry finds the run whose ID begins like that, or without one the last attempt at a tick that
+// did not succeed.
+func toRetry(past admin.History, id string) (history.Entry, bool) {
+	later := make(map[string]bool) // the ticks of which there is a later entry
+	for _, e := range past.Entries {
+		tick := slotOf("", past.Job, e) + e.Tick.Format(time.RFC3339Nano)
+		if e.RunID == "" || !e.OfTick() || id == "" && later[tick] {
+			continue
+		}
+		if later[tick] = true; e.State.Unsuccessful() && strings.HasPrefix(e.RunID, id) {
+			return e, true
+		}
+	}
+	return history.Entry{}, false
+}
+
+// slotOf names the job, or the part of it, whose history has an entry.
+func slotOf(name string, status admin.JobStatus, e history.Entry) string {
+	switch {
+	case len(status.Slots) == 0: // it is the part, or has none
+		return name
+	case e.Shard != nil:
+		return fmt.Sprintf("%s[%d]", name, *e.Shard)
+	}
+	return name + "/" + e.InstanceID
 }
 
 func stopRunCommand(e *env) *cmdline.Command {

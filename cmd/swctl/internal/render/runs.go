@@ -61,7 +61,9 @@ func (p Page) historyRow(e history.Entry, zone *time.Location) []string {
 		row[5] = strconv.Itoa(e.Attempt)
 	}
 	if e.Manual != "" {
-		row[6] = "manual"
+		if row[6] = "manual"; e.Past != "" {
+			row[6] = "by name, " + string(e.Past)
+		}
 	}
 	if !e.Started.IsZero() {
 		row[2] = plain.Span(e.Started.Sub(e.Tick))
@@ -111,6 +113,11 @@ func (p Page) Requests(list []admin.Request) {
 			asked = "run, started"
 		case r.Kind == admin.RequestRun:
 			asked = "run"
+		case r.Kind == admin.RequestPast:
+			asked = "run of the tick " + p.at(r.Tick, time.UTC)
+			if r.RunID != "" {
+				asked += ", started"
+			}
 		case r.Kind == admin.RequestStop:
 			asked = "stop of a run"
 		}

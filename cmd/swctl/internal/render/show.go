@@ -172,7 +172,7 @@ func (p Page) run(run *history.Run, zone *time.Location) {
 	}
 	p.field("Last run", fmt.Sprintf("%s: the tick of %s", run.State, p.moment(run.Tick, zone)))
 	if run.Manual != "" {
-		p.field("  cause", "swctl trigger, request "+run.Manual+words.By(run.AskedBy, run.AskedReason))
+		p.field("  cause", words.Cause(*run))
 	}
 	p.field("  on", fmt.Sprintf("%s, token %d, attempt %d, run %s", run.InstanceID, run.Token, run.Attempt, run.RunID))
 	p.field("  started", p.at(run.Started, zone))
