@@ -14,8 +14,8 @@ import (
 
 // TestEmbedded kills a program that brings its server along, with SIGKILL, and starts it again on
 // its directory. The job goes on, and its history is there: each tick was claimed once, by the
-// server's own files. A second process on the directory is refused, and swctl finds the server by the directory,
-// as long as there is one.
+// server's own files. A second process on the directory is refused, and swctl finds the server by
+// the directory, as long as there is one.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "embedded")

@@ -78,7 +78,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkSlot refuses a name that cannot be that of a job or a shard, or of a job at an instance.
+// checkSlot refuses a name that no job, shard, or job at an instance can have.
 func checkSlot(name string) error {
 	if _, sid, part := zkrec.SplitInstance(name); part {
 		if err := job.CheckNodeName(sid); err != nil {

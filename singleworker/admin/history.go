@@ -148,10 +148,10 @@ func (p past) newestFirst() []history.Entry {
 }
 
 // hearersOf are the incarnations that are told of a request to the owner of a slot: the owner's,
-// and that of the first of the others that can take the slot, which relieves an owner that does
-// nothing. Who comes first may be another one by now, or be known by the instances not to take
-// slots at present. Then the owner alone hears of the request, and who becomes the owner, or the
-// first of the others, reads it.
+// and the first other instance's that can take the slot, which relieves an owner that does nothing.
+// Who comes first may be another one by now, or be known by the instances not to take slots at
+// present. Then the owner alone hears of the request, and who becomes the owner, or the first of
+// the others, reads it.
 func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]Instance) (incarnations []string) {
 	next, most := "", uint64(0)
 	for _, sid := range able {
@@ -160,7 +160,7 @@ func hearersOf(slot string, owner zkrec.Owner, able []string, live map[string]In
 		}
 	}
 	for _, incarnation := range []string{owner.Incarnation, next} {
-		if job.CheckNodeName(incarnation) == nil { // otherwise there is no such instance, or a record was made manually
+		if job.CheckNodeName(incarnation) == nil { // else none has it, or a record was made manually
 			incarnations = append(incarnations, incarnation)
 		}
 	}

@@ -51,7 +51,7 @@ func (p past) pastTick(request zkrec.Request, at time.Time, again bool, waiting 
 		}
 	}
 	if request.Past.Again() {
-		request.Failures = request.Attempt - 1 // a resolver is not asked about effects that are to be made once more
+		request.Failures = request.Attempt - 1 // no resolver is asked about effects to be made again
 	}
 	for id, other := range waiting {
 		if other.Tick == request.Tick {

@@ -31,7 +31,7 @@ func TestTriggerPastTick(t *testing.T) {
 		row := zkrec.Entry{Run: zkrec.Run{Tick: hour(3).UnixMilli(), State: history.StateMissed}, To: hour(4).UnixMilli(), Count: 2, Reason: history.ReasonNoOwner}
 		w.record("job", zkrec.Tick{Watermark: hour(4).UnixMilli()}, w.log("job").Add(zkrec.MinHistory, 0, row))
 		ran(5, 1, 0, history.StateTimedOut)
-		time.Sleep(hour(5).Add(90 * time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(hour(5).Add(90 * time.Minute)))
 
 		for _, tt := range []struct {
 			at                time.Time
@@ -82,8 +82,8 @@ func TestTriggerPastTick(t *testing.T) {
 	})
 }
 
-// TestTriggerPastTickOfFormerSchedule: ticks are those of the schedule that was in effect; and of
-// those that the history has forgotten nobody knows whether they were run.
+// The ticks are the former schedule's as long as it was in effect. Of a tick that the history has
+// forgotten nobody knows whether it was run.
 func TestTriggerPastTickOfFormerSchedule(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

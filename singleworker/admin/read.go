@@ -29,7 +29,7 @@ func (o observer) get(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, err
 	}
-	r, err := o.reading(ctx, name, true) // the histories, too: one that cannot be read makes the job invalid
+	r, err := o.reading(ctx, name, true) // histories, too: an unreadable one makes the job invalid
 	if err != nil {
 		return JobStatus{}, err
 	}

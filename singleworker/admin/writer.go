@@ -152,7 +152,8 @@ func newNodes(nodes []zkrec.Node) []zkconn.Op {
 	return ops
 }
 
-// deletion is one Cancel over its tries. czxid is that of the job's node, or 0.
+// deletion is one Cancel over its tries. czxid is the transaction that created the job's node, or
+// 0.
 func (w writer) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {
 	return &deletion.Deletion{Conn: w.rd.conn, Tree: w.rd.tree, Job: name, Czxid: czxid, Deed: d}
 }

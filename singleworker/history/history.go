@@ -69,11 +69,13 @@ type Past string
 
 // The reasons why a past tick may be run by name.
 const (
-	PastMissed    Past = "missed"    // it was not claimed in time
-	PastSkipped   Past = "skipped"   // a policy or an operator kept it from being run
-	PastFailed    Past = "failed"    // its last attempt failed, timed out, or was interrupted
-	PastAgain     Past = "again"     // it was ok, and somebody wants it to be run again nevertheless
-	PastForgotten Past = "forgotten" // as PastAgain, and the history has forgotten it: Run.Attempt is the least that it can be
+	PastMissed  Past = "missed"  // it was not claimed in time
+	PastSkipped Past = "skipped" // a policy or an operator kept it from being run
+	PastFailed  Past = "failed"  // its last attempt failed, timed out, or was interrupted
+	PastAgain   Past = "again"   // it was ok, and somebody wants it to be run again nevertheless
+	// PastForgotten is as PastAgain, and the history has forgotten it: Run.Attempt is the least that
+	// it can be.
+	PastForgotten Past = "forgotten"
 )
 
 // Again reports whether the effects of the tick are to be made once more.

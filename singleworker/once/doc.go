@@ -26,10 +26,10 @@
 // The marker's key is the group, the slot and the tick. Retries, and reruns after an interruption,
 // have the tick of the first attempt. A manual run has the ID of its request in the key, too, and
 // its retries have the same one. A past tick that is run by name has its own key, unless it is to
-// be run although it is ok: then that of a manual run. Each shard, and each instance of a job on
-// every instance, is a slot with its own fence. A call of [singleworker.Job.BeforeTick] has a key
-// of its own, and so has each [Step]. Two groups of one name, on two ensembles for example, must
-// not share a database.
+// be run although it is ok. Then its key is a manual run's. Each shard, and each instance of a job
+// on every instance, is a slot with its own fence. A call of [singleworker.Job.BeforeTick] has a
+// key of its own, and so has each [Step]. Two groups of one name, on two ensembles for example,
+// must not share a database.
 //
 // # A COMMIT whose answer is lost
 //

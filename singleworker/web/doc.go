@@ -34,7 +34,7 @@
 // which may also be in a header "Authorization: Bearer TOKEN". With Options.Authorize the form
 // needs a reason only:
 //
-//	api/v1/jobs/NAME/trigger      TriggerResult; tick=TIME runs that past tick, again=true even if it is ok
+//	api/v1/jobs/NAME/trigger      TriggerResult; tick=TIME runs that one, again=true even if it is ok
 //	api/v1/jobs/NAME/stop-run     StopResult, after five seconds at most
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
 //	api/v1/jobs/NAME/resume       PauseResultList; missed=once runs the latest tick that was missed

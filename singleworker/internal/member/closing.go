@@ -11,12 +11,12 @@ import (
 )
 
 // An instance is closed, and takes no further slots, for six reasons: it leaves (Leave), its
-// program drains it (Drain), it has just started and is not warm (Warmup), an operator drains it with
-// an order, a node below _disabled, or disables its host, its clock is wrong (Clock), or it stands
-// by in latch mode. The others learn of all but
-// orders from its record, which is written before the first slot is offered. Everybody reads orders
-// with the group, so nobody offers a slot to an instance that has not heard of its order yet, nor
-// waits for one that has not heard that its order was lifted.
+// program drains it (Drain), it has just started and is not warm (Warmup), an operator drains it
+// with an order, a node below _disabled, or disables its host, its clock is wrong (Clock), or it
+// stands by in latch mode. The others learn of all but orders from its record, which is written
+// before the first slot is offered. Everybody reads orders with the group, so nobody offers a slot
+// to an instance that has not heard of its order yet, nor waits for one that has not heard that its
+// order was lifted.
 
 // closing is why this instance takes no slots, and the steps taken because of that.
 type closing struct {

@@ -33,7 +33,7 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	since := v.came(time.UnixMilli(plan.Record.Tick))
 	switch again := v.Record.Again(); {
 	case plan.Record.Manual != "" && plan.Record.Manual != again.Manual:
-		since = time.UnixMilli(v.request().At.UnixMilli()) // nobody waits for a past tick longer than that
+		since = time.UnixMilli(v.request().At.UnixMilli()) // nobody waits longer for it
 	case plan.Record.Attempt > 1 || plan.Record.Past() != "":
 		since = time.UnixMilli(again.NextAttemptAt)
 	case plan.Record.Manual != "":

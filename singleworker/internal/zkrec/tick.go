@@ -228,8 +228,10 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 
 // The kinds of requests.
 const (
-	RequestRun  = "run"  // a manual run
-	RequestPast = "past" // a further attempt at a past tick: an instance that does not know it leaves it to another
+	RequestRun = "run" // a manual run
+	// RequestPast is a further attempt at a past tick. An instance that does not know it leaves it to
+	// another.
+	RequestPast = "past"
 	RequestStop = "stop" // the end of a run
 )
 
