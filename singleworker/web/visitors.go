@@ -27,7 +27,7 @@ const (
 // perEach and perAll are the budgets of readings that viewers cause, beside those that all share:
 // of one address, and of all together.
 var (
-	perEach = budget{every: 250 * time.Millisecond, burst: 40}
+	perEach = budget{every: 500 * time.Millisecond, burst: 40}
 	perAll  = budget{every: 25 * time.Millisecond, burst: 400}
 )
 
