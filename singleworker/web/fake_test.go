@@ -30,6 +30,7 @@ type fake struct {
 	requests  []admin.Request
 	calls     map[string]int
 	changes   []string
+	triggered admin.TriggerOptions
 	fail      map[string]error // by call
 	hold      chan struct{}    // List waits until it is closed, or its context ends
 	ahead     time.Duration    // this machine's clock
@@ -239,6 +240,7 @@ func (f *fake) Submit(ctx context.Context, j job.Job, o admin.SubmitOptions) (ad
 }
 
 func (f *fake) Trigger(ctx context.Context, name string, o admin.TriggerOptions) (admin.TriggerResult, error) {
+	f.triggered = o
 	return admin.TriggerResult{ID: "0198c700", Job: f.jobs[1]}, f.change(ctx, "Trigger", name, o.By, o.Reason)
 }
 
