@@ -48,7 +48,7 @@ swctl trigger nightly --wait --timeout 0 -o json | jq .run.state
 swctl trigger nightly --tick '2026-11-20 03:00' --reason 'the disk was full'`,
 		Flags: append(append([]cmdline.Flag{
 			{Name: flagWait, Usage: "until the run has ended, and exit with 1 if it did not succeed"},
-			{Name: "tick", Usage: "run a past tick: `TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
+			{Name: "tick", Usage: "`TIME` of a past tick to run: 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339"},
 			{Name: "again", Usage: "with --tick, even if it is ok"},
 		}, fields.Flags(false, fields.FlagArg, fields.FlagArgsJSON)...), whoFlags("with the run")...),
 		Run: e.run(trigger),
