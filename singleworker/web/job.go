@@ -250,7 +250,7 @@ func (p *pages) past(b *jobBody, all []runlog.Entry, l look) {
 	for _, e := range all[:min(len(all), maxEntries)] {
 		row := p.entryRowOf(b.Job, e, l)
 		if tick := e.Tick.UTC().Format(time.RFC3339); e.RunID != "" && e.OfTick() {
-			if !later[e.Slot+tick] && e.State.Unsuccessful() && b.Actions != nil && b.Actions.May["trigger"] {
+			if !later[e.Slot+tick] && e.State.Unsuccessful() && e.NextAttempt == "" && b.Actions != nil && b.Actions.May["trigger"] {
 				row.Retry = &retry{"api/v1/jobs/" + url.PathEscape(e.Slot) + "/trigger", tick}
 			}
 			later[e.Slot+tick] = true
