@@ -122,7 +122,7 @@ var incidents = map[string]incident{
 	"an instance is suspended": {
 		plant: func(c *cluster, _ *swctl) ([]string, func()) {
 			c.start(options{ID: "awake"})
-			asleep := c.spawn(options{ID: "asleep", Session: 15 * time.Second})
+			asleep := c.spawn(options{ID: "asleep", Session: 30 * time.Second})
 			c.eventually("it to join", func() error { _, err := c.admin.Instance(c.t.Context(), "asleep"); return err })
 			asleep.freeze(c.t)
 			return []string{"doctor"}, nil
