@@ -38,7 +38,6 @@ type Manager struct {
 	mu       sync.Mutex
 	started  bool
 	drained  bool          // Drain was called
-	warm     bool          // Warm was called
 	bridge   *bridge       // nil before Run
 	begun    chan struct{} // closed when Run has begun
 	handlers handlers
@@ -241,7 +240,7 @@ func (m *Manager) Drain(ctx context.Context) error {
 // instance that is drained or disabled stays so.
 func (m *Manager) Warm() {
 	m.mu.Lock()
-	m.warm = true
+	m.cfg.StartupDelay = 0 // of Run, if that comes later
 	w := m.bridge
 	m.mu.Unlock()
 	if w != nil {
@@ -262,10 +261,6 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 		declarations = append(declarations, member.Declaration{Job: name, Spec: m.jobs[name]})
 	}
 	m.jobs = nil // thousands, perhaps
-	startupDelay := m.cfg.StartupDelay
-	if m.warm {
-		startupDelay = 0
-	}
 	w.coord = coord.New(coord.Config{
 		Conn: m.conn, ServerType: m.cfg.ServerType,
 		SyncPeriod: m.cfg.SyncPeriod, HeartbeatPeriod: m.cfg.HeartbeatPeriod,
@@ -282,7 +277,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 			Latch: m.cfg.Mode == LatchMode, LatchPath: m.cfg.LatchPath, Drained: m.drained, Declarations: declarations,
 			Handlers:       m.handlers.names(),
 			MaxClockOffset: m.cfg.MaxClockOffset,
-			StartupDelay:   startupDelay,
+			StartupDelay:   m.cfg.StartupDelay,
 		},
 		Handlers: w.handlers, Runner: w, Leases: w.leases, Clock: clock, Chance: source, Logger: m.cfg.Logger,
 	})

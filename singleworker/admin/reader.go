@@ -175,7 +175,7 @@ func (rd reader) ownersOf(ctx context.Context, slots []string, use func(slot, si
 	return others, err
 }
 
-// retried repeats a read until a server has answered it. What is being done begins its error.
+// retried repeats a read until a server has answered it. Its error begins with doing.
 func retried[T any](ctx context.Context, conn *zkconn.Conn, doing string, read func() (T, error)) (value T, err error) {
 	err = conn.Retry(ctx, func() (err error) {
 		value, err = read()

@@ -47,7 +47,8 @@ func Self() string {
 	return name + "@" + host
 }
 
-// deed is what the log says of a change. who is what the options of the call say.
+// deed is the log's entry of a change. Who made it and why is in the options of the call, or in
+// ctx.
 func (w writer) deed(ctx context.Context, kind string, who Who, jobs ...string) zkrec.Deed {
 	caller, _ := ctx.Value(whoKey{}).(Who)
 	from := w.from
