@@ -64,7 +64,7 @@ func rollingRestart(t *testing.T, c *swtest.Cluster) {
 		Handlers:  make(map[string]singleworker.Handler),
 		Configure: func(cfg *singleworker.Config) { cfg.Hooks.OnRecorded = acc.recorded },
 	}
-	jobs := max(6, simkit.Share(60)) // one for each instance
+	jobs := 6 * simkit.Share(10) // as many for each instance, so that it is known who owns how many
 	for k := range jobs {
 		name := fmt.Sprintf("job%d", k)
 		setup.Handlers[name] = working(20 * time.Millisecond)
