@@ -151,6 +151,7 @@ monitoring: ## the modules for metrics and traces, the alert rules with promtool
 # A module beside the library, so that it links no drivers.
 .PHONY: runlog
 runlog: ## swctl-sql: the log of all runs, and package once, in SQLite, PostgreSQL and MariaDB, under kill -9
+	integration/zookeeper.sh install
 	integration/packages.sh postgresql mariadb-server
 	cd cmd/swctl/swctl-sql && $(GOLANGCI) run && go test -count=1 ./...
 

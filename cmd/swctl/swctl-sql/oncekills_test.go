@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -193,21 +194,32 @@ func (k *kills) work() error {
 func TestKills(t *testing.T) { //nolint:paralleltest // see above
 	all := targets(t)
 	for _, name := range []string{"sqlite, WAL", "postgres", "mariadb"} {
-		t.Run(name, func(t *testing.T) { testKills(t, all[name].open(t)) })
+		t.Run(name, func(t *testing.T) {
+			orders := slices.Repeat(matrix(), max(1, (*onceRuns+len(matrix())-1)/len(matrix())))
+			rand.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
+			server := zkdev.Start(t, zkdev.Config{Tick: 100 * time.Millisecond, KeepLog: -1})
+			asked := testKills(t, all[name].open(t), server.Addr(), slices.Values(orders))
+			want := 1 // with so few runs it goes by chance
+			if *onceRuns > 0 {
+				want = 5
+			}
+			if asked < want {
+				t.Errorf("effects were found in %d of the 9 cells after COMMIT, want at least %d", asked, want)
+			}
+		})
 	}
 }
 
-// testKills has instances of a group killed, stopped and cut off at each point of their runs. Then
-// each tick that is ok has one row, each row a tick that is ok, and no handler was called after
-// effects were found.
-func testKills(t *testing.T, g target) {
+// testKills has instances of a group killed, stopped and cut off as ordered. Then each tick that is
+// ok has one row, each row a tick that is ok, and no handler was called after effects were found.
+// testKills returns in how many cells after COMMIT effects were found by asking.
+func testKills(t *testing.T, g target, zk string, orders iter.Seq[cell]) (asked int) {
 	t.Helper()
 	const jobs, instances = 24, 6
 	for _, name := range []string{"found", "called"} {
 		g.exec(t, "CREATE TABLE "+name+" (slot VARCHAR(100) NOT NULL, tick_ms BIGINT NOT NULL)")
 	}
-	server := zkdev.Start(t, zkdev.Config{Tick: 100 * time.Millisecond, KeepLog: -1})
-	client, err := admin.Dial(t.Context(), admin.Config{Servers: server.Addr(), ServerType: killsGroup})
+	client, err := admin.Dial(t.Context(), admin.Config{Servers: zk, ServerType: killsGroup})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +239,7 @@ func testKills(t *testing.T, g target) {
 	ctx, stop := context.WithCancel(t.Context())
 	logged := make(chan error, 1)
 	go func() { logged <- runlog.Run(ctx, client, log, runlog.Options{Group: killsGroup}) }()
-	k := &kills{t: t, g: g, zk: server.Addr(), cells: make(chan cell)}
+	k := &kills{t: t, g: g, zk: zk, cells: make(chan cell)}
 	steady := k.start()
 	defer steady.end()
 	var all sync.WaitGroup
@@ -240,9 +252,7 @@ func testKills(t *testing.T, g target) {
 			}
 		})
 	}
-	orders := slices.Repeat(matrix(), max(1, (*onceRuns+len(matrix())-1)/len(matrix())))
-	rand.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
-	for _, c := range orders {
+	for c := range orders {
 		k.cells <- c
 	}
 	close(k.cells)
@@ -253,10 +263,11 @@ func testKills(t *testing.T, g target) {
 	if err := <-logged; err != nil {
 		t.Fatal(err)
 	}
-	k.judge(log)
+	asked = k.judge(log)
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
+	return asked
 }
 
 // matrix lists the cells.
@@ -322,8 +333,9 @@ type work struct {
 	tick int64
 }
 
-// judge compares the log with the rows.
-func (k *kills) judge(log runlog.Store) {
+// judge compares the log with the rows. It returns in how many cells after COMMIT effects were
+// found by asking.
+func (k *kills) judge(log runlog.Store) (asked int) {
 	t := k.t
 	ticks := make(map[work]outcome)
 	for e, err := range log.Entries(t.Context(), runlog.Query{Group: killsGroup}) {
@@ -367,19 +379,12 @@ func (k *kills) judge(log runlog.Store) {
 	if all.after > 0 {
 		t.Errorf("%d calls of handlers after their effects were found", all.after)
 	}
-	asked := 0
 	for c, o := range cells {
 		if o.found > 0 && (c.point == atCommit || c.point == atCommitted || c.point == atResult) {
 			asked++
 		}
 	}
-	want := 1 // with so few runs it goes by chance
-	if *onceRuns > 0 {
-		want = 5
-	}
-	if asked < want {
-		t.Errorf("effects were found in %d of the 9 cells after COMMIT, want at least %d", asked, want)
-	}
+	return asked
 }
 
 // counts counts the rows of each tick.
