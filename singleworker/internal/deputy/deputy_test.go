@@ -505,3 +505,35 @@ func TestGraceGrowsWithLateness(t *testing.T) {
 		}
 	})
 }
+
+// A deputy has begun while its clock and ZooKeeper's were an hour ahead, when the tick of one
+// o'clock was over by both. They are set back: it looks whether the owner claims that tick.
+func TestTickIsLookedAtAgainWhenClocksAreSetBack(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 4, "0 0 * * * ?")
+		a := start(g, "a", func(string) time.Duration { return never })
+		until(10 * time.Minute)
+		slots := a.Slots()
+		var ahead atomic.Int64
+		set := func(d time.Duration) {
+			ahead.Store(int64(d))
+			g.Server.SetClock(d)
+		}
+		set(time.Hour)
+		g.Walls = map[string]wall.Clock{"b": func() time.Duration { return time.Duration(ahead.Load()) }}
+		start(g, "b", nil)
+		until(20 * time.Minute)
+		set(0)
+		var theirs []string
+		for _, slot := range slots { // some may have been handed over to b
+			if slices.Contains(a.Slots(), slot) {
+				theirs = append(theirs, slot)
+			}
+		}
+		zxid := g.Server.Zxid()
+		until(time.Hour + 5*time.Second)
+		wantTaken(g, takes(g, zxid), theirs, time.Hour+grace)
+	})
+}

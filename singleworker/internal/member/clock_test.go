@@ -329,3 +329,32 @@ func TestUncertainOffsetIsNotPublished(t *testing.T) {
 		})
 	}
 }
+
+// Watchers are chosen anew when another instance's clock becomes wrong, and when it is right again.
+func TestOthersWhoseClocksAreWrongAreFollowed(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, _ := clocked(g, 0)
+		others(g, a, 0, 0)
+		changes := func() (n int) {
+			a.Do(func() { n = a.Member.Clock.Changes() })
+			return n
+		}
+		for _, state := range []string{zkrec.InstanceWrongClock, zkrec.InstanceActive} {
+			before := changes()
+			r := record(g, "other0")
+			r.State = state
+			g.Set(g.Tree.Instance("other0"), r.Encode())
+			follow(a)
+			if after := changes(); after != before+1 {
+				g.T.Errorf("another instance is %s: %d changes, want one", state, after-before)
+			}
+			r.ClockOffset += zkrec.Duration(time.Second)
+			g.Set(g.Tree.Instance("other0"), r.Encode())
+			follow(a)
+			if after := changes(); after != before+1 {
+				g.T.Errorf("its offset has changed, but not that it is %s: %d changes, want none", state, after-before-1)
+			}
+		}
+	})
+}
