@@ -181,16 +181,24 @@ func (db *DB) enter(ctx context.Context, tx *sql.Tx, k key, token int64) (s stat
 	if _, err := tx.ExecContext(ctx, db.d.raise(), db.d.raiseArgs(k, token)...); err != nil {
 		return s, err
 	}
+	return db.read(ctx, tx, k)
+}
+
+// read reads in a transaction, or the latest commit.
+func (db *DB) read(ctx context.Context, from interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, k key,
+) (s state, err error) {
 	var runID, instance sql.NullString
 	var at sql.NullInt64
-	err = tx.QueryRowContext(ctx, db.d.look(), k.tick, k.request, k.step, k.group, k.slot).Scan(&s.token, &s.pruned, &runID, &instance, &at)
+	err = from.QueryRowContext(ctx, db.d.look(), k.tick, k.request, k.step, k.group, k.slot).Scan(&s.token, &s.pruned, &runID, &instance, &at)
 	if runID.Valid {
 		s.done = &DoneError{Work: k.String(), RunID: runID.String, InstanceID: instance.String, At: time.UnixMilli(at.Int64).UTC()}
 	}
 	return s, err
 }
 
-// settleTime is how long a database is asked for a marker until it answers, and askAgain the pause
+// settleTime is how long a database is asked whether a COMMIT was made, and askAgain the pause
 // between two questions. Where one connection was lost, others of the pool are often lost, too.
 const (
 	settleTime = 5 * time.Second
@@ -199,7 +207,9 @@ const (
 
 // settle finds out whether a transaction was committed whose COMMIT returned an error.
 func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost error) error {
-	s, err := db.find(context.WithoutCancel(ctx), k, run.Token)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	s, err := db.find(ctx, k, run.Token)
 	switch {
 	case err != nil:
 		return fmt.Errorf("once: %v: whether its transaction was committed is not known, which the next attempt finds out: %w", k, errors.Join(lost, err))
@@ -211,10 +221,8 @@ func (db *DB) settle(ctx context.Context, k key, run *singleworker.Run, lost err
 	return s.done
 }
 
-// find asks for a marker until the database answers.
+// find asks for a marker until the database answers, or ctx ends.
 func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for {
@@ -235,10 +243,16 @@ func (db *DB) find(ctx context.Context, k key, token int64) (s state, err error)
 
 // findNow looks for a marker in a transaction of its own, behind the fence, which it raises. So it
 // waits for a transaction of the slot that is on its way, and one of a smaller token that comes
-// later is refused.
+// later is refused. In SQLite that transaction waits for each other one, of all slots. So a marker
+// that is there already is found without it, for markers stay.
 func (db *DB) findNow(ctx context.Context, k key, token int64) (s state, err error) {
 	if err := db.check(ctx); err != nil {
 		return s, err
+	}
+	if db.d == SQLite {
+		if s, err = db.read(ctx, db.sql, k); err == nil && s.done != nil {
+			return s, nil
+		}
 	}
 	var opts sql.TxOptions
 	if db.d == Postgres { // which refuses a transaction for having waited, at a stricter isolation
@@ -263,7 +277,7 @@ func (db *DB) findNow(ctx context.Context, k key, token int64) (s state, err err
 // interrupted run will write none any more, because the resolver has raised the fence. The markers
 // of steps do not count: a handler of several steps says by Do, after the last one, that all is
 // done. Errors are ErrFenced and ErrPruned, as of Do, and what the database returns. While the
-// database does not answer, it is asked again, for 5 s, or until ctx ends.
+// database does not answer, it is asked again until ctx ends.
 func Resolver(db *DB) singleworker.Resolver {
 	return func(ctx context.Context, run *singleworker.Run) (effects singleworker.Effects, found bool, err error) {
 		k, err := keyOf(run, "")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -105,5 +106,39 @@ func testAsk(t *testing.T, g target) {
 	}
 	if _, found, err := resolve(t.Context(), old); found || !errors.Is(err, once.ErrPruned) {
 		t.Errorf("of a tick that may have been pruned: %v, %v, want ErrPruned", found, err)
+	}
+}
+
+// A resolver in SQLite finds effects while another process keeps the only lock of writers. It does
+// not say that there are none before it has the lock.
+func TestResolverBesideAWriter(t *testing.T) {
+	t.Parallel()
+	dsn := "file:" + filepath.Join(t.TempDir(), "once.db") + "?_pragma=busy_timeout(50)&_pragma=journal_mode(WAL)"
+	g := target{driver: "sqlite", dsn: dsn, d: once.SQLite}.open(t)
+	slot := g.newSlot(t)
+	if err := once.Do(t.Context(), g.db, runOf(slot, 1, 1, "run-1"), func(*sql.Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := g.raw.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "UPDATE once_fences SET token=token"); err != nil {
+		t.Fatal(err)
+	}
+	resolve := once.Resolver(g.db)
+	if effects, found, err := resolve(t.Context(), runOf(slot, 1, 2, "run-2")); err != nil || !found || effects.RunID != "run-1" {
+		t.Errorf("effects that are there: %+v, %v, %v", effects, found, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, found, err := resolve(ctx, runOf(slot, 2, 2, "run-2")); err == nil || found {
+		t.Errorf("effects that another process may be about to commit: %v, %v; want an error", found, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := resolve(t.Context(), runOf(slot, 2, 2, "run-2")); err != nil || found {
+		t.Errorf("effects that are not there: %v, %v", found, err)
 	}
 }
