@@ -73,6 +73,21 @@ func TestRightHandlersPass(t *testing.T) {
 	}
 }
 
+// Requests are slow, so that a write is on its way for longer than its slot's history is kept: no
+// look at the slot was forgotten.
+func TestSlowWriteKeepsItsHistory(t *testing.T) {
+	t.Parallel()
+	plan := rights()["hourly"]
+	plan.Seed = 100000
+	plan.Faults = []swtest.Fault{
+		{Kind: swtest.Deploy, At: 32420 * time.Second, Slot: "pay"},
+		{Kind: swtest.Kill, At: 50406 * time.Second, Slot: "pay", For: 3456 * time.Second},
+		{Kind: swtest.Kill, Slot: "pay", Point: "begin", Nth: 15, For: 216 * time.Second},
+		{Kind: swtest.Slow, Slot: "pay", Point: "appended", Nth: 59, For: 3456 * time.Second, By: 186 * time.Second},
+	}
+	swtest.Explore(t, plan)
+}
+
 // A handler that waits for something real is named, with the call.
 func TestRealIOIsNamed(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ func (n *node) nextLook(clock *member.Clock) time.Duration {
 			next = 0
 		}
 	}
-	if n.known && !n.history.IsEmpty() {
+	if n.hasIdleHistory() {
 		next = min(next, n.written+historyKept)
 	}
 	return next

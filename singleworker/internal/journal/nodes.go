@@ -41,9 +41,13 @@ type node struct {
 // same moment.
 const historyKept = 5 * time.Minute
 
+// hasIdleHistory reports whether a history is kept that no write is waiting for. The end of each
+// write has n looked at.
+func (n *node) hasIdleHistory() bool { return n.known && len(n.queue) == 0 && !n.history.IsEmpty() }
+
 // dropHistory forgets a history that has not been written for long.
 func (n *node) dropHistory(now time.Duration) {
-	if n.known && len(n.queue) == 0 && !n.history.IsEmpty() && now-n.written > historyKept {
+	if n.hasIdleHistory() && now-n.written > historyKept {
 		n.history, n.dropped = zkrec.Log{}, true
 	}
 }
