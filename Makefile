@@ -285,6 +285,15 @@ build: ## swctl, into bin/
 build-sql: ## swctl-sql, which is swctl with drivers for databases, into bin/
 	cd cmd/swctl/swctl-sql && CGO_ENABLED=0 go build -o ../../../bin/ .
 
+# The same commit gives the same bytes.
+.PHONY: release
+release: ## swctl and swctl-sql for Linux and macOS into dist/, with checksums
+	rm -rf dist
+	export CGO_ENABLED=0; for platform in {linux,darwin}_{amd64,arm64}; do export GOOS=$${platform%_*} GOARCH=$${platform#*_}; \
+	build() { go build -C $$1 -trimpath -ldflags=-s -o $(CURDIR)/dist/$${1##*/}_$$platform .; }; \
+	GOWORK=off build cmd/swctl && GOWORK=$(CURDIR)/go.work build cmd/swctl/swctl-sql || exit; done
+	cd dist && sha256sum * > SHA256SUMS
+
 .PHONY: clean
-clean: ## remove what build made
-	rm -rf bin
+clean: ## remove what build and release made
+	rm -rf bin dist
