@@ -29,7 +29,7 @@ type Config struct {
 	// The default port is 2181. A missing chroot is created with ACL, like every
 	// other node. "file:DIR" is the server whose data is in that directory of this
 	// machine: swctl serve, or one that the program opens with package
-	// zkdev/durable. TLS is not used there.
+	// zkdev/durable. TLS must be nil then.
 	Servers string
 	// ServerType names the group of instances that share jobs, usually the
 	// application's name. It is the root of the group's tree in ZooKeeper: at
@@ -244,6 +244,7 @@ func (c Config) validate() error {
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
 	return invalid.First("singleworker.Config",
 		invalid.Check("Servers", c.Servers, serversErr),
+		invalid.Check("Servers", c.Servers, zkconn.CheckTLS(c.Servers, c.TLS)),
 		invalid.Check("ServerType", c.ServerType, zkrec.CheckServerType(c.ServerType)),
 		invalid.Check("InstanceID", c.InstanceID, job.CheckNodeName(c.InstanceID)),
 		invalid.Check("Version", c.Version, zkrec.CheckVersion(c.Version)),

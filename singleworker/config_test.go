@@ -1,6 +1,7 @@
 package singleworker
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ func TestNewChecksEveryFieldAndRelation(t *testing.T) {
 	}{
 		{"Servers", func(c *Config) { c.Servers = "" }, `Servers "": has an empty address, want "host:port,host:port/chroot"`},
 		{"Servers", func(c *Config) { c.Servers = "zk1:0" }, `Servers "zk1:0": address "zk1:0": port "0" is not between 1 and 65535`},
+		{"Servers", func(c *Config) { c.Servers, c.TLS = "file:/data", new(tls.Config) }, `Servers "file:/data": is a socket of this machine, without TLS: leave TLS out, or name the server by host:port`},
 		{"Servers", func(c *Config) { c.Servers = "zk1/a//b" }, `Servers "zk1/a//b": chroot "/a//b": "" is not a valid node name`},
 		{"ServerType", func(c *Config) { c.ServerType = "" }, `ServerType "": is empty`},
 		{"ServerType", func(c *Config) { c.ServerType = "a/b" }, `ServerType "a/b": contains '/', want printable characters without '/'`},

@@ -203,6 +203,7 @@ func (cfg Config) Validate() error {
 	_, aclErr := zkconn.ParseACL(cfg.ACL, cfg.Auth)
 	return invalid.First("admin.Config",
 		invalid.Check("Servers", cfg.Servers, serversErr),
+		invalid.Check("Servers", cfg.Servers, zkconn.CheckTLS(cfg.Servers, cfg.TLS)),
 		invalid.Check("ServerType", cfg.ServerType, zkrec.CheckServerType(cfg.ServerType)),
 		invalid.Check("Auth", zkconn.Hidden(cfg.Auth), zkconn.CheckAuth(cfg.Auth)),
 		invalid.Check("ACL", cfg.ACL, aclErr),

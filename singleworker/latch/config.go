@@ -105,6 +105,7 @@ func (c Config) validate() error {
 	_, aclErr := zkconn.ParseACL(c.ACL, c.Auth)
 	return invalid.First("latch.Config",
 		invalid.Check("Servers", c.Servers, serversErr),
+		invalid.Check("Servers", c.Servers, zkconn.CheckTLS(c.Servers, c.TLS)),
 		invalid.Check("Path", c.Path, election.CheckPath(c.Path)),
 		invalid.Check("ID", c.ID, checkID(c.ID)),
 		invalid.Check("Auth", zkconn.Hidden(c.Auth), zkconn.CheckAuth(c.Auth)),

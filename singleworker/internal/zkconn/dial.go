@@ -269,8 +269,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	return conn, nil
 }
 
-// connect opens a connection to a server, and secures it if that is configured: a socket needs no
-// TLS.
+// connect opens a connection to a server, and secures it if that is configured.
 func (c *Conn) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := c.cfg.Dial
 	if dial == nil {

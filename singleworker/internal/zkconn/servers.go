@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -50,6 +51,14 @@ func ParseServers(text string) (servers []string, chroot string, err error) {
 		servers = append(servers, server)
 	}
 	return servers, chroot, nil
+}
+
+// CheckTLS refuses TLS for the socket of a server for one machine, which has none.
+func CheckTLS(servers string, cfg *tls.Config) error {
+	if _, ok := socketOf(servers); !ok || cfg == nil {
+		return nil
+	}
+	return errors.New("is a socket of this machine, without TLS: leave TLS out, or name the server by host:port")
 }
 
 // socketOf returns the path of the socket of a server for one machine.

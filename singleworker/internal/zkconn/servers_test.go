@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"crypto/tls"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,19 @@ func TestParseServersErrors(t *testing.T) {
 	} {
 		if servers, chroot, err := ParseServers(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseServers(%q) = %q, %q, %v\nwant %s", text, servers, chroot, err, want)
+		}
+	}
+}
+
+// TestCheckTLS: what a server without TLS cannot give is not left out in silence.
+func TestCheckTLS(t *testing.T) {
+	t.Parallel()
+	for servers, refused := range map[string]bool{"file:/data": true, "zk1:2181": false} {
+		if err := CheckTLS(servers, new(tls.Config)); (err != nil) != refused {
+			t.Errorf("TLS with %s: %v", servers, err)
+		}
+		if err := CheckTLS(servers, nil); err != nil {
+			t.Errorf("no TLS with %s: %v", servers, err)
 		}
 	}
 }
