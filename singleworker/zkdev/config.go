@@ -1,6 +1,7 @@
 package zkdev
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,10 @@ type Config struct {
 
 	// Store keeps the transactions. Default: none, and the server forgets everything.
 	Store Store
+
+	// TLS secures the connections to Listen, with at least TLS 1.2. Those by Socket and Dial are as
+	// they are. Default: plain TCP.
+	TLS *tls.Config
 
 	// NoListen opens no port: clients connect with Dial, or by Socket. Listen is then ignored. Tests
 	// in a testing/synctest bubble need it.
@@ -67,6 +72,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.KeepLog == 0 {
 		c.KeepLog = defaultLog
+	}
+	if c.TLS != nil {
+		c.TLS = c.TLS.Clone()
+		c.TLS.MinVersion = max(c.TLS.MinVersion, tls.VersionTLS12)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

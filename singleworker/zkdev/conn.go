@@ -131,6 +131,9 @@ func (c *conn) read(l *life) {
 // receive reads the client's frames until the connection fails or the life ends.
 func (c *conn) receive(l *life, in io.Reader) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(connectTimeout))
+	if !c.secure(l) {
+		return
+	}
 	length, err := wire.ReadLength(in)
 	if err != nil {
 		return
@@ -143,6 +146,9 @@ func (c *conn) receive(l *life, in io.Reader) {
 		message, err := wire.ReadMessage(in, length)
 		if err != nil {
 			if bad := (*wire.FrameError)(nil); errors.As(err, &bad) {
+				if !connected && length>>8 == clientHello {
+					err = errOnlyTLS
+				}
 				l.do(func(k *core) { k.complain(c, err) })
 			}
 			return
@@ -173,6 +179,7 @@ func fourLetters(length int32) string {
 // An outbox is the queue of frames to be written. Adding to it never blocks.
 type outbox struct {
 	nc      net.Conn
+	bare    net.Conn      // nc without its TLS, which would wait to take leave of the client
 	ofAll   *atomic.Int64 // the unsent bytes of all outboxes
 	changed chan struct{} // has one element if there is work for the writer
 
@@ -185,7 +192,7 @@ type outbox struct {
 }
 
 func newOutbox(nc net.Conn, ofAll *atomic.Int64) *outbox {
-	o := &outbox{nc: nc, ofAll: ofAll, changed: make(chan struct{}, 1)}
+	o := &outbox{nc: nc, bare: bare(nc), ofAll: ofAll, changed: make(chan struct{}, 1)}
 	o.less.L = &o.mu
 	return o
 }
@@ -249,7 +256,7 @@ func (o *outbox) cut() {
 	o.last, o.queue = true, nil
 	o.less.Broadcast()
 	o.mu.Unlock()
-	_ = o.nc.Close()
+	_ = o.bare.Close()
 	o.wake()
 }
 

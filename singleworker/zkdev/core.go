@@ -1,11 +1,15 @@
 package zkdev
 
 import (
+	"net"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
+
+// maxReports is how many connections that the server closes it logs each minute.
+const maxReports = 20
 
 // A core is the state that one goroutine at a time owns: the state machine, its connections and the
 // levers of tests. It survives a restart.
@@ -23,7 +27,11 @@ type core struct {
 	cut      map[int64]bool // partitioned sessions
 	behind   map[*Client]*follower
 
-	log            transcript
+	log     transcript
+	reports struct { // of this minute
+		since time.Time
+		n     int
+	}
 	begun          time.Time // start of this life
 	received, sent int
 	traffic        Traffic // of all lives
@@ -127,8 +135,22 @@ func (k *core) giveUp(c *conn) {
 
 // complain logs a protocol error of a client and closes its connection.
 func (k *core) complain(c *conn, err error) {
-	k.config.Logger.Warn("zkdev: connection closed", "client", c.nc.RemoteAddr(), "session", c.session, "err", err)
+	k.report(c.nc, c.session, err)
 	k.hangUp(c, false)
+}
+
+// report logs why a client is refused. A client that tries for ever must not fill a disk.
+func (k *core) report(client net.Conn, session int64, err error) {
+	if now := time.Now(); now.Sub(k.reports.since) >= time.Minute {
+		k.reports.since, k.reports.n = now, 0
+	}
+	if k.reports.n++; k.reports.n > maxReports {
+		return
+	}
+	k.config.Logger.Warn("zkdev: connection closed", "client", client.RemoteAddr(), "session", session, "err", err)
+	if k.reports.n == maxReports {
+		k.config.Logger.Warn("zkdev: connections that are closed in the rest of this minute are not logged")
+	}
 }
 
 // send sends a frame, or holds it back during a partition or a delay.

@@ -28,8 +28,8 @@
 //
 // Unsupported, and refused with Unimplemented: container and TTL nodes, persistent and recursive
 // watches (addWatch), SASL. Reconfiguration is refused as on a server that has it disabled. There
-// are no quotas (nodes below /zookeeper/quota are ordinary nodes), no TLS, no admin HTTP server and
-// no super user. As in ZooKeeper, session passwords are derived from session ids, so do not let
+// are no quotas (nodes below /zookeeper/quota are ordinary nodes), no admin HTTP server and no
+// super user. As in ZooKeeper, session passwords are derived from session ids, so do not let
 // untrusted clients connect. The server listens on loopback only.
 //
 // # Ordering

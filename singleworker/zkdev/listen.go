@@ -2,6 +2,7 @@ package zkdev
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -31,6 +32,9 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			return nil, fmt.Errorf("zkdev: %w", err)
 		}
 		s.addr = listener.Addr().String()
+		if s.config.TLS != nil {
+			listener = tls.NewListener(listener, s.config.TLS)
+		}
 		listeners = append(listeners, listener)
 	}
 	if s.config.Socket != "" {

@@ -59,7 +59,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"actions.go"}, {"put.go"}, {"edit.go"},
 	{"web.go"},
 }, "../cmd/swctl/internal/commands": {
-	{"line.go", "listchoice.go", "listen.go", "notifyfile.go", "reply.go", "store.go"},
+	{"line.go", "listchoice.go", "listen.go", "notifyfile.go", "reply.go", "servetls.go", "store.go"},
 	{"change.go", "historystore.go", "jobfiles.go", "meant.go"},
 	{"call.go"},
 	{"redraw.go", "submitfile.go"},

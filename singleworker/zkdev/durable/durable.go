@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -34,9 +35,13 @@ type Config struct {
 	Dir string
 
 	// Listen is the TCP address to listen on; port 0 picks a free one. Beyond loopback, whoever can
-	// reach it can take part in sessions: their passwords can be guessed, as ZooKeeper's can.
-	// Default 127.0.0.1:2181.
+	// reach it can take part in sessions: their passwords can be guessed, as ZooKeeper's can. TLS
+	// with client certificates keeps others out. Default 127.0.0.1:2181.
 	Listen string
+
+	// TLS secures the connections to Listen, with at least TLS 1.2: Certificates, and ClientCAs with
+	// ClientAuth to know the clients. Those by "file:DIR" are as they are. Default: plain TCP.
+	TLS *tls.Config
 
 	// NoListen opens no port, for a program that brings its server along. Clients of the same user
 	// on this machine connect to "file:" and Dir, which they can in any case: the manager of the
@@ -122,7 +127,7 @@ func open(config Config, fs fileSystem, socket string) (*Server, error) {
 	s := &Server{store: newStore(fs, config.Logger)}
 	const none = -1
 	server, err := zkdev.New(zkdev.Config{
-		Listen: config.Listen, NoListen: config.NoListen, Socket: socket, Store: s.store, Logger: config.Logger, KeepLog: none,
+		Listen: config.Listen, TLS: config.TLS, NoListen: config.NoListen, Socket: socket, Store: s.store, Logger: config.Logger, KeepLog: none,
 		Tick: tick, MinSession: minSession, MaxSession: maxSession,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ const flagListen = "listen"
 type listener struct {
 	usual  string // address
 	anyone string // the flag that it takes to listen where other machines reach it
+	known  string // the flag that keeps strangers out, and will do as well, if there is one
 	risk   string // what they could do
 }
 
@@ -30,9 +31,13 @@ func (l listener) address(c *cmdline.Call) (string, error) {
 	if err != nil {
 		return "", cmdline.Usage("--%s %q: want host:port", flagListen, address).Try("--%s %s", flagListen, l.usual)
 	}
-	if !isLoopback(host) && !c.Flags.Bool(l.anyone) {
+	if !isLoopback(host) && !c.Flags.Bool(l.anyone) && (l.known == "" || !c.Flags.IsSet(l.known)) {
+		try := ""
+		if l.known != "" {
+			try = "--" + l.known + " FILE, "
+		}
 		return "", cmdline.Usage("--%s %s: other machines reach that address, and %s", flagListen, address, l.risk).
-			Try("--%s %s, or --%s if that is meant", flagListen, l.usual, l.anyone)
+			Try("--%s %s, %sor --%s if that is meant", flagListen, l.usual, try, l.anyone)
 	}
 	return address, nil
 }

@@ -23,7 +23,7 @@ const (
 )
 
 var serveListens = listener{
-	cmdline.DefaultZK, flagAnyoneConnects, "whoever does can act in the session of an instance",
+	usual: cmdline.DefaultZK, anyone: flagAnyoneConnects, known: flagTLSClientCA, risk: "whoever does can act in the session of an instance",
 }
 
 func serveCommand(serve durableServing) *cmdline.Command {
@@ -42,16 +42,20 @@ directory is refused. If the disk is full, or does not write, the server stops r
 acknowledge what it could lose.
 
 It listens on this machine only. Commands of the same user also find it there by --zk file:DIR,
-a socket in the directory. Another address needs --anyone-may-connect as well: there is
-no encryption, and whoever reaches the server can act in the session of an instance, whose
-password can be guessed, as ZooKeeper's can. Access control lists hold there, too.`,
+a socket in the directory. --tls-cert and --tls-key encrypt all connections but those, and
+--tls-client-ca requires that clients show a certificate. The files are read again when they
+change. Another address needs --tls-client-ca, or --anyone-may-connect: whoever reaches the
+server can act in the session of an instance, whose password can be guessed, as ZooKeeper's
+can. Access control lists hold there, too.`,
 		Examples: `swctl serve --data /var/lib/singleworker
 swctl serve --data /var/lib/singleworker --listen 127.0.0.1:0 -o json
+swctl serve --data /var/lib/singleworker --listen :2281 --tls-cert zk.pem --tls-key zk.key --tls-client-ca ca.pem
 swctl audit --txnlog /var/lib/singleworker`,
 		Flags: []cmdline.Flag{
 			{Name: flagData, Usage: "`DIR` of the data; it is created if it does not exist"},
 			serveListens.flag(),
 			{Name: flagAnyoneConnects, Usage: "serve at an address that other machines reach"},
+			{Name: flagTLSClientCA, Usage: "`FILE` take only clients whose certificates these sign (PEM); needs --tls-cert"},
 		},
 		Run: alone(func(ctx context.Context, r *reply) error { return serveFiles(ctx, r, serve) }),
 	}
@@ -64,9 +68,8 @@ func serveFiles(ctx context.Context, r *reply, serve durableServing) error {
 	if r.Flags.IsSet(cmdline.FlagZK) {
 		return cmdline.Usage("serve: --%s says where other commands find a server, and not where this one is", cmdline.FlagZK).Try("swctl serve --%s ADDRESS", flagListen)
 	}
-	config := durable.Config{
-		Dir: r.Flags.String(flagData), Logger: slog.New(slog.NewTextHandler(r.Stderr, nil)),
-	}
+	logger := slog.New(slog.NewTextHandler(r.Stderr, nil))
+	config := durable.Config{Dir: r.Flags.String(flagData), Logger: logger}
 	if config.Dir == "" {
 		return cmdline.Usage("serve: where is the data to be?").Try("swctl serve --%s DIR; swctl dev keeps nothing", flagData)
 	}
@@ -74,7 +77,10 @@ func serveFiles(ctx context.Context, r *reply, serve durableServing) error {
 	if config.Listen, err = serveListens.address(r.Call); err != nil {
 		return err
 	}
-	err = serve(ctx, config, func(addr string) error { return putDurable(r, addr, config.Dir) })
+	if config.TLS, err = serveTLS(r.Call, logger); err != nil {
+		return err
+	}
+	err = serve(ctx, config, func(addr string) error { return putDurable(r, addr, config) })
 	switch {
 	case err == nil:
 		return nil
@@ -95,10 +101,13 @@ type durableServer struct {
 }
 
 // putDurable prints the server's address.
-func putDurable(r *reply, addr, dir string) error {
-	return r.tell(api.New("Server", durableServer{addr, dir}), func(render.Page) {
-		fmt.Fprintf(&r.Out, "ZooKeeper  %s  with its data in %s, on this machine only: a copy elsewhere is a backup\n", addr, dir)
+func putDurable(r *reply, addr string, config durable.Config) error {
+	return r.tell(api.New("Server", durableServer{addr, config.Dir}), func(render.Page) {
+		fmt.Fprintf(&r.Out, "ZooKeeper  %s  with its data in %s, on this machine only: a copy elsewhere is a backup\n", addr, config.Dir)
 		fmt.Fprintf(&r.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
+		if config.TLS != nil {
+			fmt.Fprintln(&r.Out, "Clients speak TLS: see swctl help serve.")
+		}
 		fmt.Fprintln(&r.Out, "Press Ctrl-C to stop it.")
 	})
 }

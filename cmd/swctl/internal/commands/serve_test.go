@@ -20,6 +20,7 @@ func TestServeGolden(t *testing.T) {
 	for _, line := range []string{
 		"serve --data /srv/zk", "serve --data /srv/zk --listen 127.0.0.1:0 -o json", "serve", "serve now", "serve --data d --zk 127.0.0.1:2182",
 		"serve --data d --listen 2181", "serve --data d --listen 0.0.0.0:2181", "serve --data d --listen 10.0.0.5:2181 --anyone-may-connect",
+		"serve --data d --tls-ca ca.pem", "serve --data d --tls-cert zk.pem", "serve --data d --tls-client-ca ca.pem", "serve --data d --tls-cert none --tls-key none",
 	} {
 		text.WriteString(h.transcript(strings.Fields(line)...))
 	}
@@ -62,27 +63,39 @@ func TestServeExport(t *testing.T) {
 	}
 }
 
+// serving runs the real server, until stop is called, which returns how it has ended.
+func serving(t *testing.T, args ...string) (zk string, stop func() (cmdline.ExitCode, string)) {
+	t.Helper()
+	h := newHarness(t)
+	h.app.serveFiles = serveDurable
+	out, in := io.Pipe()
+	h.Stdout = in
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan cmdline.ExitCode, 1)
+	go func() {
+		ended <- h.Run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "-o", "json"}, args...))
+		_ = in.Close()
+	}()
+	var served struct{ Kind, ZK string }
+	if err := json.NewDecoder(out).Decode(&served); err != nil || served.Kind != "Server" {
+		cancel()
+		<-ended
+		t.Fatalf("served %+v, %v: %s", served, err, h.errs.String())
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // the end of the document
+	return served.ZK, func() (cmdline.ExitCode, string) {
+		cancel()
+		return <-ended, h.errs.String()
+	}
+}
+
 // TestServes runs the real server, twice on one directory.
 func TestServes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
-		h := newHarness(t)
-		h.app.serveFiles = serveDurable
-		out, in := io.Pipe()
-		h.Stdout = in
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan cmdline.ExitCode, 1)
-		go func() { ended <- h.Run(ctx, []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "-o", "json"}) }()
-		var served struct{ Kind, ZK, Data string }
-		if err := json.NewDecoder(out).Decode(&served); err != nil {
-			t.Fatal(err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, out) }() // the end of the document
-		if served.Kind != "Server" || served.Data != dir {
-			t.Errorf("served %+v", served)
-		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", served.ZK)
+		zk, stop := serving(t, "--data", dir)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", zk)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +111,8 @@ func TestServes(t *testing.T) {
 		if code := second.exec("serve", "--data", dir, "--listen", "127.0.0.1:0"); code != cmdline.ExitUsage || !strings.Contains(second.errs.String(), "another process serves the directory") {
 			t.Errorf("a second one: exit %d, %q", code, second.errs.String())
 		}
-		cancel()
-		if code := <-ended; code != cmdline.ExitOK {
-			t.Errorf("exit %d, want 0: %s", code, h.errs.String())
+		if code, says := stop(); code != cmdline.ExitOK {
+			t.Errorf("exit %d, want 0: %s", code, says)
 		}
 	}
 	if _, err := os.Stat(dir + "/version-2/snapshot.0"); err != nil {

@@ -30,7 +30,7 @@ const (
 	flagRunURL     = "run-url"
 )
 
-var uiListens = listener{"127.0.0.1:7468", flagAnyone, "everyone there could read all jobs, their arguments and errors"}
+var uiListens = listener{usual: "127.0.0.1:7468", anyone: flagAnyone, risk: "everyone there could read all jobs, their arguments and errors"}
 
 func uiCommand(e *env, stores stores) *cmdline.Command {
 	return &cmdline.Command{

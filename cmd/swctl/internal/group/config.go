@@ -89,28 +89,43 @@ func checkSecret(flag, path string) error {
 // readTLS reads the files that the TLS flags name.
 func readTLS(set cmdline.Settings) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	var err error
 	if set.TLSCA != "" {
-		pem, err := os.ReadFile(set.TLSCA)
-		if err != nil {
-			return nil, cmdline.Usage("--%s: %w", cmdline.FlagTLSCA, err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, cmdline.Usage("--%s %s: holds no PEM certificate", cmdline.FlagTLSCA, set.TLSCA)
-		}
-	}
-	if (set.TLSCert == "") != (set.TLSKey == "") {
-		return nil, cmdline.Usage("--%s and --%s go together, only one is given", cmdline.FlagTLSCert, cmdline.FlagTLSKey)
-	}
-	if set.TLSCert != "" {
-		if err := checkSecret(cmdline.FlagTLSKey, set.TLSKey); err != nil {
+		if cfg.RootCAs, err = ReadCAs(cmdline.FlagTLSCA, set.TLSCA); err != nil {
 			return nil, err
 		}
-		pair, err := tls.LoadX509KeyPair(set.TLSCert, set.TLSKey)
-		if err != nil {
-			return nil, cmdline.Usage("--%s %s, --%s %s: %w", cmdline.FlagTLSCert, set.TLSCert, cmdline.FlagTLSKey, set.TLSKey, err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
 	}
-	return cfg, nil
+	if set.TLSCert != "" || set.TLSKey != "" {
+		cfg.Certificates, err = ReadCertificate(set.TLSCert, set.TLSKey)
+	}
+	return cfg, err
+}
+
+// ReadCAs reads the certificates that others are checked with. flag names the file.
+func ReadCAs(flag, path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, cmdline.Usage("--%s: %w", flag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, cmdline.Usage("--%s %s: holds no PEM certificate", flag, path)
+	}
+	return pool, nil
+}
+
+// ReadCertificate reads the certificate that is shown to others, and its key, which others must not
+// be able to read: the files of --tls-cert and --tls-key.
+func ReadCertificate(certPath, keyPath string) ([]tls.Certificate, error) {
+	if certPath == "" || keyPath == "" {
+		return nil, cmdline.Usage("--%s and --%s go together, only one is given", cmdline.FlagTLSCert, cmdline.FlagTLSKey)
+	}
+	if err := checkSecret(cmdline.FlagTLSKey, keyPath); err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(certPath, keyPath)
+	if err != nil {
+		return nil, cmdline.Usage("--%s %s, --%s %s: %w", cmdline.FlagTLSCert, certPath, cmdline.FlagTLSKey, keyPath, err)
+	}
+	return []tls.Certificate{pair}, nil
 }
