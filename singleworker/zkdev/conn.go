@@ -41,8 +41,13 @@ const (
 	maxUnsentOfAll = 128 << 20
 	fairUnsent     = 64 << 10
 
-	// maxConns limits the connections by TCP.
-	maxConns = 4096
+	// maxConns limits the connections by TCP, and maxConnsEach the ones from one address, so that a
+	// machine that is out of hand does not keep all others out.
+	maxConns     = 4096
+	maxConnsEach = 1024
+
+	// maxSessions limits the sessions, which outlive connections by their timeouts.
+	maxSessions = 4 * maxConns
 
 	// maxIDs limits the credentials of a connection.
 	maxIDs = 100

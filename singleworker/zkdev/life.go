@@ -31,6 +31,8 @@ type life struct {
 	stopped bool               // guarded by mu
 	conns   map[*conn]struct{} // guarded by mu; those with a reader or a writer
 	room    int                // guarded by mu; how many connections there may be by TCP
+	each    int                // guarded by mu; and of one address
+	from    map[string]int     // guarded by mu; connections by address
 	unsent  atomic.Int64       // what their clients have yet to read, in bytes
 	wg      sync.WaitGroup     // Add only with mu held and before stopped
 }
@@ -44,6 +46,8 @@ func newLife(owned *core, listeners ...net.Listener) *life {
 		timer:     time.NewTimer(time.Hour),
 		conns:     map[*conn]struct{}{},
 		room:      maxConns,
+		each:      maxConnsEach,
+		from:      map[string]int{},
 	}
 	l.less.L = &l.owner
 	l.do(func(*core) {}) // sets the timer for sessions kept from the last life
@@ -115,6 +119,8 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 	c := newConn(nc, client, &l.unsent)
 	l.do(func(k *core) { k.meet(c) }) // before the dial returns, so that Disconnect and Partition see it
 	l.conns[c] = struct{}{}
+	host := remoteIP(nc)
+	l.from[host]++
 	l.wg.Go(func() {
 		var writer sync.WaitGroup
 		writer.Go(c.out.write)
@@ -122,34 +128,52 @@ func (l *life) serve(nc net.Conn, client *Client) bool {
 		writer.Wait() // end must find c until its last bytes are written
 		l.mu.Lock()
 		delete(l.conns, c)
+		if l.from[host]--; l.from[host] == 0 {
+			delete(l.from, host)
+		}
 		l.mu.Unlock()
 	})
 	return true
 }
 
-var errTooMany = errors.New("too many connections")
+var (
+	errTooMany     = errors.New("too many connections")
+	errTooManyEach = errors.New("too many connections from this address")
+)
 
-func (l *life) hasRoom() bool {
+// admit returns why there must not be another connection, or nil.
+func (l *life) admit(nc net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.conns) < l.room
+	switch {
+	case len(l.conns) >= l.room:
+		return errTooMany
+	case l.from[remoteIP(nc)] >= l.each:
+		return errTooManyEach
+	}
+	return nil
 }
 
 // accept serves new connections. It continues after errors such as too many open files.
 func (l *life) accept(listener net.Listener) {
 	for {
 		nc, err := listener.Accept()
-		switch {
-		case err == nil && l.hasRoom():
-			l.serve(nc, nil)
-			continue
-		case err == nil:
-			_ = nc.Close()
-			err = errTooMany
-		case errors.Is(err, net.ErrClosed):
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		l.core.config.Logger.Warn("zkdev: cannot accept a connection", "err", err)
+		if err == nil {
+			if err = l.admit(nc); err == nil {
+				l.serve(nc, nil)
+				continue
+			}
+			l.do(func(k *core) { k.report(nc, 0, err) })
+			_ = nc.Close()
+			if errors.Is(err, errTooManyEach) {
+				continue // others need not wait
+			}
+		} else {
+			l.core.config.Logger.Warn("zkdev: cannot accept a connection", "err", err)
+		}
 		select {
 		case <-time.After(acceptPause):
 		case <-l.stopping:

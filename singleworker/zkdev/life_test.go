@@ -1,6 +1,7 @@
 package zkdev
 
 import (
+	"encoding/binary"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
 // A fakeListener accepts the connections that a test passes to it.
@@ -149,33 +153,82 @@ func TestStopDoesNotWaitForClients(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreLimited: one beyond the limit is closed, and makes no other wait for long.
+// TestConnectionsAreLimited: one beyond the limit of all, or of an address, is closed, and makes no
+// other wait for long. When one is closed, there is room.
 func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
+	for name, limit := range map[string]func(l *life){
+		"all": func(l *life) { l.room = 1 }, "of an address": func(l *life) { l.each = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				listener := newFakeListener()
+				l := listening(t, listener)
+				l.mu.Lock()
+				limit(l)
+				l.mu.Unlock()
+				connect := func() net.Conn {
+					near, far := newPipe("client", "zkdev", Latency{})
+					listener.accepts <- accepted{conn: far}
+					synctest.Wait()
+					return near
+				}
+				first, second := connect(), connect()
+				if n, err := second.Read(make([]byte, 1)); err == nil {
+					t.Errorf("the second connection reads %d bytes", n)
+				}
+				_ = first.Close()
+				synctest.Wait()
+				third := connect()
+				if _, err := third.Write([]byte("ruok")); err != nil {
+					t.Error(err)
+				}
+				if n, err := third.Read(make([]byte, 4)); n != 4 || err != nil {
+					t.Errorf("the third connection reads %d bytes, %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+// TestSessionsAreLimited: a client beyond the limit is refused, and one that has a session is not.
+func TestSessionsAreLimited(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		listener := newFakeListener()
-		l := listening(t, listener)
-		l.mu.Lock()
-		l.room = 1
-		l.mu.Unlock()
-		connect := func() net.Conn {
-			near, far := newPipe("client", "zkdev", Latency{})
-			listener.accepts <- accepted{conn: far}
-			synctest.Wait()
-			return near
+		server := Start(t, Config{NoListen: true})
+		connect := func(session int64) (granted []byte, err error) {
+			conn, err := server.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			password := tree.Password(session)
+			hello := append(make([]byte, 12), 0, 0, 0x10, 0) // version, zxid, timeout
+			hello = binary.BigEndian.AppendUint64(hello, uint64(session))
+			hello = append(binary.BigEndian.AppendUint32(hello, uint32(len(password))), password[:]...)
+			if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(hello))), hello...)); err != nil {
+				t.Fatal(err)
+			}
+			return wire.ReadFrame(conn)
 		}
-		first, second := connect(), connect()
-		if n, err := second.Read(make([]byte, 1)); err == nil {
-			t.Errorf("the second connection reads %d bytes", n)
+		var last int64
+		open := func(n int) {
+			server.do(func(k *core) {
+				for range n {
+					last, _ = k.state.OpenSession(time.Now(), time.Minute)
+				}
+			})
 		}
-		_ = first.Close()
-		synctest.Wait()
-		third := connect()
-		if _, err := third.Write([]byte("ruok")); err != nil {
-			t.Error(err)
+		open(maxSessions - 1)
+		if _, err := connect(0); err != nil {
+			t.Errorf("the last one: %v", err)
 		}
-		if n, err := third.Read(make([]byte, 4)); n != 4 || err != nil {
-			t.Errorf("the third connection reads %d bytes, %v", n, err)
+		if granted, err := connect(0); err == nil {
+			t.Errorf("one too many is granted %x", granted)
+		}
+		if _, err := connect(last); err != nil {
+			t.Errorf("a session that is there: %v", err)
 		}
 	})
 }

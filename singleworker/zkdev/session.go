@@ -10,7 +10,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
-var errZxidAhead = errors.New("the client has seen a later zxid than this server: it was connected to another server, or to an earlier one on this address")
+var (
+	errZxidAhead       = errors.New("the client has seen a later zxid than this server: it was connected to another server, or to an earlier one on this address")
+	errTooManySessions = errors.New("too many sessions")
+)
 
 // connect handles the first message of a connection. It returns false if the requested session is
 // partitioned: the message then counts as not yet arrived.
@@ -41,6 +44,10 @@ func (k *core) connect(c *conn, message []byte) bool {
 func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 	if hello.LastZxid > k.state.Zxid() {
 		k.complain(c, errZxidAhead)
+		return
+	}
+	if hello.Session == 0 && k.state.CountSessions() >= maxSessions {
+		k.complain(c, errTooManySessions)
 		return
 	}
 	now := k.now()

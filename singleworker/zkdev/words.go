@@ -86,7 +86,7 @@ func mntr(k *core) string {
 		{"watch_count", k.state.Watches()},
 		{"ephemerals_count", k.state.Ephemerals()},
 		{"approximate_data_size", k.state.DataSize()},
-		{"global_sessions", len(k.state.Sessions())},
+		{"global_sessions", k.state.CountSessions()},
 		{"local_sessions", 0},
 	} {
 		fmt.Fprintf(&b, "zk_%s\t%v\n", line.key, line.value)

@@ -46,7 +46,8 @@ a socket in the directory. --tls-cert and --tls-key encrypt all connections but 
 --tls-client-ca requires that clients show a certificate. The files are read again when they
 change. Another address needs --tls-client-ca, or --anyone-may-connect: whoever reaches the
 server can act in the session of an instance, whose password can be guessed, as ZooKeeper's
-can. Access control lists hold there, too.`,
+can. Access control lists hold there, too. There are at most 4,096 connections, 1,024 of them
+from one address, and 16,384 sessions. Who leaves 32 MB unread is cut off.`,
 		Examples: `swctl serve --data /var/lib/singleworker
 swctl serve --data /var/lib/singleworker --listen 127.0.0.1:0 -o json
 swctl serve --data /var/lib/singleworker --listen :2281 --tls-cert zk.pem --tls-key zk.key --tls-client-ca ca.pem

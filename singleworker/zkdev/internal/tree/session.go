@@ -124,6 +124,9 @@ func (s *State) Sessions() []SessionInfo {
 	return list
 }
 
+// CountSessions returns how many sessions are alive.
+func (s *State) CountSessions() int { return len(s.sessions) }
+
 // HasSession reports whether a session is alive.
 func (s *State) HasSession(id int64) bool { return s.sessions[id] != nil }
 
