@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/health/probe"
 )
 
 // Reporter reports the state: a *singleworker.Manager.
@@ -13,21 +14,5 @@ type Reporter interface{ Health() singleworker.Health }
 // the reason, in plain text. The reason names states and durations, no addresses and no jobs. Other
 // paths are not found. For another prefix, use http.StripPrefix. Safe for concurrent use.
 func Handler(of Reporter) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", answer(func() error { return of.Health().Live() }))
-	mux.HandleFunc("GET /readyz", answer(func() error { return of.Health().Ready() }))
-	return mux
-}
-
-// answer writes the result of ask.
-func answer(ask func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		if err := ask(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n")) // the client may be gone
-	}
+	return probe.Handler(func() error { return of.Health().Live() }, func() error { return of.Health().Ready() })
 }

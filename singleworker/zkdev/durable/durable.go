@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -75,6 +76,7 @@ type Server struct {
 	server *zkdev.Server
 	store  *store
 	lock   io.Closer
+	closed atomic.Bool
 }
 
 // Open locks the directory, reads it, and starts a server. It serves when Open returns. Sessions go
@@ -155,9 +157,19 @@ func (s *Server) Err() error {
 	return nil
 }
 
+// Ready returns nil, or why the server acknowledges nothing now: it has stopped by itself, it is
+// closed, or a write has taken longer than 5 s.
+func (s *Server) Ready() error {
+	if s.closed.Load() {
+		return errors.New("the server is closed")
+	}
+	return s.store.ready()
+}
+
 // Close stops the server and unlocks the directory. Sessions stay alive, for a server that is
 // opened within their timeouts.
 func (s *Server) Close() error {
+	s.closed.Store(true)
 	s.server.Stop()
 	return errors.Join(s.store.close(), s.lock.Close())
 }

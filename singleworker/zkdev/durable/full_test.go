@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -51,6 +52,9 @@ func TestFullDisk(t *testing.T) {
 	<-s.Failed()
 	if err := s.Err(); !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("%v, want ErrFull", err)
+	}
+	if err := s.Ready(); !errors.Is(err, ErrFull) {
+		t.Errorf("Ready: %v, want ErrFull", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -134,4 +138,55 @@ func TestSnapshotsWhileItWorks(t *testing.T) {
 	if err != nil || len(children) != nodes+1 { // and /zookeeper
 		t.Errorf("%d nodes, %v", len(children), err)
 	}
+}
+
+// hungDisk is a directory whose files take until it is mended to be on disk.
+type hungDisk struct {
+	directory
+	mended chan struct{}
+}
+
+type hungFile struct {
+	file
+	mended chan struct{}
+}
+
+func (f hungFile) sync() error {
+	<-f.mended
+	return nil
+}
+
+func (d hungDisk) create(name string) (file, error) {
+	f, err := d.directory.create(name)
+	return hungFile{f, d.mended}, err
+}
+
+// TestHungDisk: a server that waits for its disk is not ready, until the disk has answered.
+func TestHungDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		disk := hungDisk{directory(dir), make(chan struct{})}
+		s := newStore(disk, slog.New(slog.DiscardHandler))
+		written := make(chan error)
+		go func() { written <- s.Append(1, []byte("record")) }()
+		time.Sleep(hanging - time.Second)
+		if err := s.ready(); err != nil {
+			t.Errorf("slow: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := s.ready(); err == nil || err.Error() != "the disk hangs: a write has taken 5s" {
+			t.Errorf("hung: %v", err)
+		}
+		close(disk.mended)
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+		if err := s.ready(); err != nil {
+			t.Errorf("mended: %v", err)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 )
@@ -21,6 +22,9 @@ const (
 	// keptImages is how many snapshots are kept, with all logs since the oldest of them, as
 	// ZooKeeper does if it purges.
 	keptImages = 3
+
+	// hanging is how long a write may take until the server is not ready.
+	hanging = 5 * time.Second
 
 	// unfinished is before the names of files that are being written. ZooKeeper takes no notice of
 	// them.
@@ -41,7 +45,8 @@ type store struct {
 	name    string
 	written int64 // bytes in log
 
-	since atomic.Int64 // bytes of log since the last snapshot
+	since   atomic.Int64              // bytes of log since the last snapshot
+	writing atomic.Pointer[time.Time] // when the write that is in progress began
 }
 
 func newStore(fs fileSystem, logger *slog.Logger) *store {
@@ -58,12 +63,28 @@ func (s *store) fail(doing string, err error) error {
 	return err
 }
 
+// ready returns nil, or why nothing is acknowledged.
+func (s *store) ready() error {
+	if err := s.err.Load(); err != nil {
+		return *err
+	}
+	if began := s.writing.Load(); began != nil {
+		if took := time.Since(*began); took >= hanging {
+			return fmt.Errorf("the disk hangs: a write has taken %v", took.Round(time.Second))
+		}
+	}
+	return nil
+}
+
 // Append implements zkdev.Store.
 func (s *store) Append(first int64, records []byte) error {
 	if failed := s.err.Load(); failed != nil {
 		return *failed
 	}
 	begun := s.log == nil
+	now := time.Now()
+	s.writing.Store(&now)
+	defer s.writing.Store(nil)
 	if begun {
 		name := logName(first)
 		log, err := s.fs.create(name)

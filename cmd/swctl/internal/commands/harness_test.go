@@ -55,8 +55,12 @@ func newHarness(t *testing.T) *harness {
 		serve: func(_ context.Context, listen string, ready func(addr string) error) error {
 			return ready(listen)
 		},
-		serveFiles: func(_ context.Context, config durable.Config, ready func(addr string) error) error {
-			return ready(config.Listen)
+		serveFiles: func(_ context.Context, config durable.Config, health string, ready func(durableServer) error) error {
+			at := durableServer{ZK: config.Listen, Data: config.Dir}
+			if health != "" {
+				at.Health = "http://" + health
+			}
+			return ready(at)
 		},
 		audit: func(context.Context, txnaudit.Options) (txnaudit.Report, error) {
 			return txnaudit.Report{OK: true}, nil

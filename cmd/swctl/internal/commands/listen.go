@@ -1,8 +1,11 @@
 package commands
 
 import (
+	"context"
 	"net"
+	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 )
@@ -46,4 +49,21 @@ func (l listener) address(c *cmdline.Call) (string, error) {
 func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// Limits of a client by HTTP.
+const (
+	headerTime  = 5 * time.Second
+	requestTime = 15 * time.Second
+	answerTime  = 45 * time.Second
+	idleTime    = 2 * time.Minute
+	maxHeader   = 16 << 10
+)
+
+// httpServer has those limits. Its requests end with ctx.
+func httpServer(ctx context.Context, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/health/probe"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/zkdev/durable"
 )
@@ -20,6 +23,7 @@ const (
 	flagData           = "data"
 	flagAnyoneConnects = "anyone-may-connect"
 	flagMembers        = "members"
+	flagHealth         = "health"
 )
 
 var serveListens = listener{
@@ -47,7 +51,10 @@ a socket in the directory. --tls-cert and --tls-key encrypt all connections but 
 change. Another address needs --tls-client-ca, or --anyone-may-connect: whoever reaches the
 server can act in the session of an instance, whose password can be guessed, as ZooKeeper's
 can. Access control lists hold there, too. There are at most 4,096 connections, 1,024 of them
-from one address, and 16,384 sessions. Who leaves 32 MB unread is cut off.`,
+from one address, and 16,384 sessions. Who leaves 32 MB unread is cut off.
+
+With --health, /readyz says 200 once the data is read and while the disk takes writes, and
+otherwise 503 and why not.`,
 		Examples: `swctl serve --data /var/lib/singleworker
 swctl serve --data /var/lib/singleworker --listen 127.0.0.1:0 -o json
 swctl serve --data /var/lib/singleworker --listen :2281 --tls-cert zk.pem --tls-key zk.key --tls-client-ca ca.pem
@@ -56,6 +63,7 @@ swctl audit --txnlog /var/lib/singleworker`,
 			{Name: flagData, Usage: "`DIR` of the data; it is created if it does not exist"},
 			serveListens.flag(),
 			{Name: flagAnyoneConnects, Usage: "serve at an address that other machines reach"},
+			{Name: flagHealth, Usage: "`ADDRESS` host:port of /livez and /readyz, for probes by HTTP, which need no certificate"},
 			{Name: flagTLSClientCA, Usage: "`FILE` take only clients whose certificates these sign (PEM); needs --tls-cert"},
 		},
 		Run: alone(func(ctx context.Context, r *reply) error { return serveFiles(ctx, r, serve) }),
@@ -81,10 +89,14 @@ func serveFiles(ctx context.Context, r *reply, serve durableServing) error {
 	if config.TLS, err = serveTLS(r.Call, logger); err != nil {
 		return err
 	}
-	err = serve(ctx, config, func(addr string) error { return putDurable(r, addr, config) })
+	health := r.Flags.String(flagHealth)
+	if host, _, err := net.SplitHostPort(health); r.Flags.IsSet(flagHealth) && (err != nil || host == "") {
+		return cmdline.Usage("serve: --%s %q: want host:port", flagHealth, health).Try("--%s 127.0.0.1:8081", flagHealth)
+	}
+	err = serve(ctx, config, health, func(at durableServer) error { return putDurable(r, at, config.TLS != nil) })
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || cmdline.HintOf(err) != "":
+		return err
 	case errors.Is(err, durable.ErrInUse):
 		return cmdline.Usage("serve: %w", err).Try("swctl serve --%s OTHER, or stop the other process", flagData)
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -97,33 +109,52 @@ func serveFiles(ctx context.Context, r *reply, serve durableServing) error {
 
 // durableServer is the content of a Server document.
 type durableServer struct {
-	ZK   string `json:"zk"`   // connect string
-	Data string `json:"data"` // directory
+	ZK     string `json:"zk"`               // connect string
+	Data   string `json:"data"`             // directory
+	Health string `json:"health,omitempty"` // URL below which /livez and /readyz are
 }
 
-// putDurable prints the server's address.
-func putDurable(r *reply, addr string, config durable.Config) error {
-	return r.tell(api.New("Server", durableServer{addr, config.Dir}), func(render.Page) {
-		fmt.Fprintf(&r.Out, "ZooKeeper  %s  with its data in %s, on this machine only: a copy elsewhere is a backup\n", addr, config.Dir)
-		fmt.Fprintf(&r.Out, "\n  export SWCTL_ZK=%s\n\n", addr)
-		if config.TLS != nil {
+// putDurable prints where the server is.
+func putDurable(r *reply, at durableServer, secure bool) error {
+	return r.tell(api.New("Server", at), func(render.Page) {
+		fmt.Fprintf(&r.Out, "ZooKeeper  %s  with its data in %s, on this machine only: a copy elsewhere is a backup\n", at.ZK, at.Data)
+		if at.Health != "" {
+			fmt.Fprintf(&r.Out, "health     %s/readyz\n", at.Health)
+		}
+		fmt.Fprintf(&r.Out, "\n  export SWCTL_ZK=%s\n\n", at.ZK)
+		if secure {
 			fmt.Fprintln(&r.Out, "Clients speak TLS: see swctl help serve.")
 		}
 		fmt.Fprintln(&r.Out, "Press Ctrl-C to stop it.")
 	})
 }
 
-// durableServing runs a server until ctx ends, or it cannot write. It calls ready once the server
-// can be reached.
-type durableServing func(ctx context.Context, config durable.Config, ready func(addr string) error) error
+// durableServing runs a server until ctx ends, or it cannot write, with its probes at the address
+// health, unless that is empty. It calls ready once the server can be reached.
+type durableServing func(ctx context.Context, config durable.Config, health string, ready func(at durableServer) error) error
 
 // serveDurable runs the server until ctx ends, which is how one is stopped, or it cannot write.
-func serveDurable(ctx context.Context, config durable.Config, ready func(addr string) error) error {
+// Probes are answered while it still reads its data.
+func serveDurable(ctx context.Context, config durable.Config, health string, ready func(at durableServer) error) error {
+	var opened atomic.Pointer[durable.Server]
+	at := durableServer{Data: config.Dir}
+	if health != "" {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", health)
+		if err != nil {
+			return cmdline.Usage("serve: --%s: %w", flagHealth, err).Try("--%s 127.0.0.1:0 takes any port that is free", flagHealth)
+		}
+		at.Health = "http://" + listener.Addr().String()
+		probes := httpServer(ctx, probe.Handler(func() error { return nil }, func() error { return readiness(ctx, opened.Load()) }))
+		go func() { _ = probes.Serve(listener) }() // ends with Close
+		defer func() { _ = probes.Close() }()
+	}
 	server, err := durable.Open(config)
 	if err != nil {
 		return err
 	}
-	if err := ready(server.Addr()); err != nil {
+	opened.Store(server)
+	at.ZK = server.Addr()
+	if err := ready(at); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {
@@ -131,6 +162,17 @@ func serveDurable(ctx context.Context, config durable.Config, ready func(addr st
 	case <-server.Failed():
 	}
 	return errors.Join(server.Err(), server.Close())
+}
+
+// readiness returns nil, or why a server that is nil until it is open is not ready.
+func readiness(ctx context.Context, server *durable.Server) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("stopping")
+	case server == nil:
+		return errors.New("reading its data")
+	}
+	return server.Ready()
 }
 
 func exportServerCommand() *cmdline.Command {

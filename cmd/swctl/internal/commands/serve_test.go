@@ -3,9 +3,12 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,12 +23,12 @@ func TestServeGolden(t *testing.T) {
 	for _, line := range []string{
 		"serve --data /srv/zk", "serve --data /srv/zk --listen 127.0.0.1:0 -o json", "serve", "serve now", "serve --data d --zk 127.0.0.1:2182",
 		"serve --data d --listen 2181", "serve --data d --listen 0.0.0.0:2181", "serve --data d --listen 10.0.0.5:2181 --anyone-may-connect",
-		"serve --data d --tls-ca ca.pem", "serve --data d --tls-cert zk.pem", "serve --data d --tls-client-ca ca.pem", "serve --data d --tls-cert none --tls-key none",
+		"serve --data d --health 127.0.0.1:8081", "serve --data d --health :8081", "serve --data d --tls-ca ca.pem", "serve --data d --tls-cert zk.pem", "serve --data d --tls-client-ca ca.pem", "serve --data d --tls-cert none --tls-key none",
 	} {
 		text.WriteString(h.transcript(strings.Fields(line)...))
 	}
 	for _, err := range []error{durable.ErrInUse, durable.ErrDamaged, durable.ErrFull} {
-		h.app.serveFiles = func(context.Context, durable.Config, func(string) error) error { return err }
+		h.app.serveFiles = func(context.Context, durable.Config, string, func(durableServer) error) error { return err }
 		text.WriteString(h.transcript("serve", "--data", "d"))
 	}
 	golden(t, "serve", text.String())
@@ -64,7 +67,7 @@ func TestServeExport(t *testing.T) {
 }
 
 // serving runs the real server, until stop is called, which returns how it has ended.
-func serving(t *testing.T, args ...string) (zk string, stop func() (cmdline.ExitCode, string)) {
+func serving(t *testing.T, args ...string) (at durableServer, stop func() (cmdline.ExitCode, string)) {
 	t.Helper()
 	h := newHarness(t)
 	h.app.serveFiles = serveDurable
@@ -76,14 +79,18 @@ func serving(t *testing.T, args ...string) (zk string, stop func() (cmdline.Exit
 		ended <- h.Run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "-o", "json"}, args...))
 		_ = in.Close()
 	}()
-	var served struct{ Kind, ZK string }
+	var served struct {
+		durableServer
+
+		Kind string
+	}
 	if err := json.NewDecoder(out).Decode(&served); err != nil || served.Kind != "Server" {
 		cancel()
 		<-ended
 		t.Fatalf("served %+v, %v: %s", served, err, h.errs.String())
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // the end of the document
-	return served.ZK, func() (cmdline.ExitCode, string) {
+	return served.durableServer, func() (cmdline.ExitCode, string) {
 		cancel()
 		return <-ended, h.errs.String()
 	}
@@ -94,8 +101,11 @@ func TestServes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
-		zk, stop := serving(t, "--data", dir)
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", zk)
+		at, stop := serving(t, "--data", dir, "--health", "127.0.0.1:0")
+		if code, text := get(t, at.Health+"/readyz"); code != http.StatusOK || text != "ok\n" {
+			t.Errorf("/readyz: %d %q", code, text)
+		}
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at.ZK)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,5 +127,63 @@ func TestServes(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/version-2/snapshot.0"); err != nil {
 		t.Error(err)
+	}
+}
+
+// get returns the answer to a request by HTTP.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// TestServeReadiness: a server is ready between the end of its recovery and the beginning of its
+// end.
+func TestServeReadiness(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	server, err := durable.Open(durable.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(err error) string {
+		if err == nil {
+			return "ready"
+		}
+		return err.Error()
+	}
+	for _, c := range []struct{ got, want string }{
+		{says(readiness(t.Context(), nil)), "reading its data"},
+		{says(readiness(t.Context(), server)), "ready"},
+		{says(readiness(stopped, server)), "stopping"},
+		{says(errors.Join(server.Close(), readiness(t.Context(), server))), "the server is closed"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	// A taken address is known before anything is written.
+	taken := listen(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	h := newHarness(t)
+	h.app.serveFiles = serveDurable
+	if code := h.exec("serve", "--data", dir, "--health", taken.Addr().String()); code != cmdline.ExitUsage || !strings.Contains(h.errs.String(), "try: --health 127.0.0.1:0") {
+		t.Errorf("exit %d: %s", code, h.errs.String())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
 	}
 }

@@ -24,12 +24,12 @@ func TestServesTLS(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	writePair(t, file("zk.pem"), file("zk.key"))
 	writePair(t, file("client.pem"), file("client.key"))
-	zk, stop := serving(t, "--data", file("data"), "--tls-cert", file("zk.pem"), "--tls-key", file("zk.key"), "--tls-client-ca", file("client.pem"))
+	at, stop := serving(t, "--data", file("data"), "--tls-cert", file("zk.pem"), "--tls-key", file("zk.key"), "--tls-client-ca", file("client.pem"))
 
 	list := func(flags ...string) (cmdline.ExitCode, string) {
 		h := newHarness(t)
 		h.app.dial, h.Now = group.Dial, time.Now
-		h.vars[cmdline.EnvZK] = zk
+		h.vars[cmdline.EnvZK] = at.ZK
 		code := h.exec(append([]string{"list", "--timeout", "20s"}, flags...)...)
 		return code, h.out.String() + h.errs.String()
 	}
@@ -60,7 +60,7 @@ func TestServesTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	m, err := singleworker.New(singleworker.Config{
-		Servers: zk, ServerType: "billing", TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		Servers: at.ZK, ServerType: "billing", TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	})
 	if err != nil {
 		t.Fatal(err)

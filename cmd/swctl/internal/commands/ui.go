@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
@@ -157,15 +156,6 @@ func actionToken(c *cmdline.Call) (token func() (string, error), made string, er
 	return token, "", err
 }
 
-// Limits of a client of the pages.
-const (
-	headerTime  = 5 * time.Second
-	requestTime = 15 * time.Second
-	answerTime  = 45 * time.Second
-	idleTime    = 2 * time.Minute
-	maxHeader   = 16 << 10
-)
-
 // servePages serves until ctx ends.
 func servePages(ctx context.Context, r *reply, listen string, pages http.Handler, acts bool, token string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
@@ -175,10 +165,7 @@ func servePages(ctx context.Context, r *reply, listen string, pages http.Handler
 	case err != nil:
 		return cmdline.Usage("ui: %w", err)
 	}
-	server := &http.Server{
-		Handler: pages, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	server := httpServer(ctx, pages)
 	defer func() { _ = server.Close() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
