@@ -5,8 +5,8 @@
 //	go run ./sample/embedded -data /var/lib/billing
 //	swctl --zk file:/var/lib/billing --server-type billing list
 //
-// A program that is to run on several machines leaves the server out, and has a ZooKeeper in
-// Config.Servers. Nothing else changes.
+// With -zk it leaves its server out, and connects to one that several processes share: swctl serve
+// on the same directory, or an ensemble. Nothing else changes.
 package main
 
 import (
@@ -25,9 +25,15 @@ import (
 
 func main() {
 	dir := flag.String("data", "data", "`directory` of the jobs and their history")
+	zk := flag.String("zk", "", "`servers` to connect to, such as 127.0.0.1:2181 (default: its own, in -data)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, *dir)
+	var err error
+	if *zk == "" {
+		err = run(ctx, *dir)
+	} else {
+		err = work(ctx, singleworker.Config{Servers: *zk, ServerType: "billing"})
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "embedded:", err)
@@ -35,6 +41,7 @@ func main() {
 	}
 }
 
+// run is work with a server in the directory.
 func run(ctx context.Context, dir string) error {
 	server, err := durable.Open(durable.Config{Dir: dir, NoListen: true})
 	if err != nil {
@@ -49,16 +56,16 @@ func run(ctx context.Context, dir string) error {
 		case <-ctx.Done():
 		}
 	}()
-	err = work(ctx, dir)
+	err = work(ctx, singleworker.Config{
+		Servers: "file:" + dir, ServerType: "billing",
+		SessionTimeout: 2 * time.Second, // there is no network that could be slow
+	})
 	return errors.Join(err, server.Err(), server.Close())
 }
 
 // work runs the jobs until ctx ends.
-func work(ctx context.Context, dir string) error {
-	m, err := singleworker.New(singleworker.Config{
-		Servers: "file:" + dir, ServerType: "billing",
-		SessionTimeout: 2 * time.Second, // there is no network that could be slow
-	})
+func work(ctx context.Context, config singleworker.Config) error {
+	m, err := singleworker.New(config)
 	if err != nil {
 		return err
 	}
