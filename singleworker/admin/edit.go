@@ -48,6 +48,11 @@ func (ed editor) edit(ctx context.Context, name string, d zkrec.Deed, change fun
 		if err := change(&edited); err != nil {
 			return zkrec.Spec{}, err
 		}
+		var err error
+		if e.calendars, err = ed.calendars(ctx, zkrec.Spec{Job: edited}); err != nil {
+			return zkrec.Spec{}, err
+		}
+		edited = e.calendars.Into(zkrec.Spec{Job: edited}).Job
 		if err := checkEdit(old.Job, edited, now); err != nil {
 			return zkrec.Spec{}, err
 		}
@@ -120,13 +125,14 @@ func nextOf(tree zkrec.Tree, spec zkrec.Spec, now time.Time) time.Time {
 // edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is
 // is not written.
 type edit struct {
-	ed     editor
-	name   string
-	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
-	dryRun bool
-	deed   zkrec.Deed
-	counts bool      // through is wanted
-	now    time.Time // the group's
+	ed        editor
+	name      string
+	change    func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
+	dryRun    bool
+	deed      zkrec.Deed
+	calendars zkrec.ReadCalendars // that the edited job names
+	counts    bool                // through is wanted
+	now       time.Time           // the group's
 
 	target
 
@@ -191,7 +197,7 @@ func (e *edit) once(ctx context.Context) error {
 	record, switched := spec.Encode(), spec.Switch.Encode()
 	rewritten, ops := !bytes.Equal(record, old.Encode()), []zkconn.Op(nil)
 	if rewritten {
-		ops = append(ops, zkconn.SetOp(e.ed.tree.Job(e.name), record, read.stat.Version))
+		ops = append([]zkconn.Op{zkconn.SetOp(e.ed.tree.Job(e.name), record, read.stat.Version)}, calendarOps(e.ed.tree, spec, e.calendars)...)
 	}
 	if !bytes.Equal(switched, old.Switch.Encode()) {
 		ops = append(ops, read.register.write(switched))

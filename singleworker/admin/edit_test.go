@@ -133,7 +133,7 @@ func TestEditKeepsTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := w.spec("daily")
-		if former := (zkrec.Former{Schedule: "@daily", Since: 5}); spec.Since != 0 || *spec.Former != former {
+		if former := (zkrec.Former{Schedule: "@daily", Since: 5}); spec.Since != 0 || !reflect.DeepEqual(*spec.Former, former) {
 			t.Errorf("a new schedule since %d, former %+v; want since the node is written, %+v", spec.Since, spec.Former, former)
 		}
 	})

@@ -67,7 +67,7 @@ func (r records) parse() (of parsed) {
 	}
 	var turned zkrec.Switch
 	turned, of.turnedErr = r.register.turned()
-	of.spec = of.spec.WrittenAt(r.stat.Mtime).With(turned)
+	of.spec = r.calendars.Into(of.spec.WrittenAt(r.stat.Mtime).With(turned))
 	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
 	if of.err = of.spec.Check(); of.err == nil {
 		of.schedule, of.err = of.spec.Job.ParseSchedule()

@@ -122,7 +122,7 @@ func (p past) firstTick(after time.Time) time.Time {
 	tick := p.of.ticks(p.records).Schedule.Next(ticks.Later(after, until))
 	for former := p.of.spec.Former; former != nil && after.Before(until); former = former.Former {
 		began := time.UnixMilli(former.Since)
-		if old, err := former.Job().ParseSchedule(); err == nil {
+		if old, err := former.Job(p.of.spec.Job).ParseSchedule(); err == nil {
 			if next := old.Next(ticks.Later(after, began)); !next.IsZero() && !next.After(until) {
 				tick = next
 			}

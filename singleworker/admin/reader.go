@@ -79,6 +79,27 @@ func (rd reader) eachOf(ctx context.Context, path string, names []string, use fu
 	return err
 }
 
+// calendars reads the calendars by which the ticks of specs are judged. One that does not exist is
+// left out.
+func (rd reader) calendars(ctx context.Context, specs ...zkrec.Spec) (zkrec.ReadCalendars, error) {
+	var names []string
+	for _, spec := range specs {
+		names = append(names, spec.CalendarNames()...)
+	}
+	if len(names) == 0 {
+		return nil, nil //nolint:nilnil // a nil map has no calendars
+	}
+	slices.Sort(names)
+	all := make(zkrec.ReadCalendars)
+	return all, rd.eachOf(ctx, rd.tree.Calendars(), slices.Compact(names), func(node child) {
+		read := zkrec.NewCalendar(node.data, node.stat.Version, node.stat.Mtime)
+		if node.err != nil {
+			read.Err = node.err
+		}
+		all[node.name] = read
+	})
+}
+
 // denied says which node may not be read.
 func denied(err error) error {
 	refused := new(zkconn.OpError)

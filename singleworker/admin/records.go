@@ -31,10 +31,11 @@ type reading struct {
 // instance.
 type records struct {
 	slot       string
-	spec       []byte      // of the job
-	stat       zkconn.Stat // of the spec
-	register   node        // of the job, with its switch
-	registered []string    // for the job
+	spec       []byte              // of the job
+	stat       zkconn.Stat         // of the spec
+	register   node                // of the job, with its switch
+	registered []string            // for the job
+	calendars  zkrec.ReadCalendars // that the spec names
 	owner      zkrec.Owner
 	ownerStat  zkconn.Stat
 	tick       zkrec.Tick
@@ -107,7 +108,11 @@ func (rd reader) readJob(ctx context.Context, job string) (records, error) {
 	case results[1].Err != nil && !errors.Is(results[1].Err, zkconn.ErrNoNode):
 		return records{}, results[1].Err
 	}
-	return records{slot: job, spec: results[0].Data, stat: results[0].Stat, register: nodeOf(register, results[1])}, nil
+	read := records{slot: job, spec: results[0].Data, stat: results[0].Stat, register: nodeOf(register, results[1])}
+	if spec, parseErr := zkrec.ParseSpec(job, read.spec); parseErr == nil {
+		read.calendars, err = rd.calendars(ctx, spec)
+	}
+	return read, err
 }
 
 // round is one pass of readings. Each step reads all that it needs in one go, and depends on the
@@ -161,9 +166,13 @@ func (r *round) each(use func(into *reading)) {
 }
 
 func (r *round) read(ctx context.Context) error {
-	for _, want := range []func(*reading){r.readSpec, r.readParts, r.readTicks, r.readRest} {
+	for i, want := range []func(*reading){r.readSpec, r.readParts, r.readTicks, r.readRest} {
 		r.each(want)
-		if err := r.step(ctx); err != nil {
+		err := r.step(ctx)
+		if i == 0 && err == nil {
+			err = r.readCalendars(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -193,6 +202,27 @@ func (r *round) readSpec(into *reading) {
 		into.slots = []records{{slot: whole}}
 		r.readTick(into, &into.slots[0])
 	}
+}
+
+// readCalendars reads the calendars that the specs name, each once.
+func (r *round) readCalendars(ctx context.Context) error {
+	var named []*reading
+	var specs []zkrec.Spec
+	r.each(func(into *reading) {
+		if len(into.of.spec.CalendarNames()) > 0 {
+			named, specs = append(named, into), append(specs, into.of.spec)
+		}
+	})
+	all, err := r.calendars(ctx, specs...)
+	if err != nil {
+		return err
+	}
+	for _, into := range named {
+		into.job.calendars = all
+		into.of = into.job.parse()
+		into.of.group = r.tree.Group()
+	}
+	return nil
 }
 
 func (r *round) readTick(into *reading, slot *records) {

@@ -76,7 +76,7 @@ func (ed editor) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 	if s.now, err = ed.groupTime(ctx); err != nil {
 		return nil, fmt.Errorf("submit %s: %w", j.Name, err)
 	}
-	if err := checkFires(j, s.now); err != nil {
+	if err := checkFires(j.Uncalendared(), s.now); err != nil {
 		return nil, err
 	}
 	if opts.Pause != nil {
@@ -103,8 +103,9 @@ type submission struct {
 	now   time.Time
 	done  Change
 
-	switched bool   // the spec has another switch than the existing job
-	batch    *batch // takes the writes, of SubmitAll; otherwise nil
+	switched  bool                // the spec has another switch than the existing job
+	calendars zkrec.ReadCalendars // that the job names
+	batch     *batch              // takes the writes, of SubmitAll; otherwise nil
 
 	target
 }
@@ -112,6 +113,14 @@ type submission struct {
 // once reads the job and makes at most one write.
 func (s *submission) once(ctx context.Context) error {
 	name := s.spec.Job.Name
+	var err error
+	if s.calendars, err = s.ed.calendars(ctx, s.spec); err != nil { // the write checks that they have not changed since
+		return err
+	}
+	s.spec = s.calendars.Into(s.spec)
+	if err := checkFires(s.spec.Job, s.now); err != nil {
+		return err
+	}
 	read, err := s.ed.readJob(ctx, name)
 	if errors.Is(err, ErrNotFound) {
 		return s.create(ctx)
@@ -197,6 +206,7 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
 	}
+	ops = append(ops, calendarOps(tree, s.spec, s.calendars)...)
 	if s.batch != nil {
 		s.done.Version++
 		s.wrote, s.czxid = true, read.stat.Czxid
@@ -227,7 +237,7 @@ func (s *submission) create(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
-	ops := newNodes(tree.NewJob(s.spec.Job.Name, s.spec))
+	ops := append(newNodes(tree.NewJob(s.spec.Job.Name, s.spec)), calendarOps(tree, s.spec, s.calendars)...)
 	if s.batch != nil {
 		s.batch.ops = append(s.batch.ops, ops...)
 		return nil

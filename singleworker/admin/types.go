@@ -197,6 +197,7 @@ type Outcome string
 const (
 	OutcomeCreated   Outcome = "created"
 	OutcomeReplaced  Outcome = "replaced"
+	OutcomeDeleted   Outcome = "deleted" // of a calendar
 	OutcomeChanged   Outcome = "changed"
 	OutcomePaused    Outcome = "paused"
 	OutcomeResumed   Outcome = "resumed"

@@ -99,7 +99,8 @@ type UndeleteOptions struct {
 // is in its history as lost. A job with shards, or that runs on every instance, begins without
 // history, as does one after which 1,000 others were canceled. Under another name it has the
 // handler of before, and is no longer a job that is declared in code. The Outcome is
-// OutcomeUndeleted. Errors: *invalid.FieldError for a name, ErrNotFound if nothing is kept of such
+// OutcomeUndeleted. Errors: *invalid.FieldError for a name, or for a calendar that is not there,
+// ErrNotFound if nothing is kept of such
 // a job, ErrExists if the name is used again, ErrUnreadable, ErrConflict, ErrFull, ErrDenied,
 // ErrUnavailable.
 func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions) (Change, error) {
@@ -161,7 +162,15 @@ func (u *undeletion) once(ctx context.Context) error {
 	if err := c.room.Check(ctx, c.conn, c.tree.Root(), u.as); err != nil {
 		return err
 	}
-	ops := newNodes(nodes)
+	calendars, err := c.calendars(ctx, u.spec)
+	if err != nil {
+		return err
+	}
+	u.spec = calendars.Into(u.spec)
+	if _, err := u.spec.Job.ParseSchedule(); err != nil && len(u.spec.Job.Calendars) > 0 {
+		return err
+	}
+	ops := append(newNodes(nodes), calendarOps(c.tree, u.spec, calendars)...)
 	for _, path := range kept.paths {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}

@@ -213,7 +213,7 @@ func (p past) lastTick(asked, since time.Time) time.Time {
 	until := since
 	for former := p.of.spec.Former; former != nil; former = former.Former {
 		began := time.UnixMilli(former.Since)
-		old, err := former.Job().ParseSchedule()
+		old, err := former.Job(p.of.spec.Job).ParseSchedule()
 		if err != nil {
 			return time.Time{}
 		}

@@ -153,6 +153,18 @@ func newNodes(nodes []zkrec.Node) []zkconn.Op {
 	return ops
 }
 
+// calendarOps check that the calendars that a spec names are as they were read, and tell those who
+// would change one that it may have come to be named.
+func calendarOps(tree zkrec.Tree, spec zkrec.Spec, read zkrec.ReadCalendars) (ops []zkconn.Op) {
+	for name, version := range read.Versions(zkrec.Spec{Job: spec.Job}).All() {
+		ops = append(ops, zkconn.CheckOp(tree.Calendar(name), version))
+	}
+	if len(ops) > 0 {
+		ops = append(ops, zkconn.SetOp(tree.Calendars(), nil, zkconn.AnyVersion))
+	}
+	return ops
+}
+
 // deletion is one Cancel over its tries. czxid is the transaction that created the job's node, or
 // 0.
 func (w writer) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {

@@ -17,7 +17,7 @@ func (j Job) checkBeforeTick() error {
 	if j.Shards == 0 {
 		return Invalid("BeforeTick", j.BeforeTick, errors.New("needs Shards: the handler of a job without shards can begin with it"))
 	}
-	schedule, err := j.ParseSchedule()
+	schedule, err := j.timetable()
 	if err == nil && (schedule.Always() || schedule.Manual()) {
 		err = Invalid("BeforeTick", j.BeforeTick, fmt.Errorf("needs ticks, and the schedule %s has none", schedule))
 	}

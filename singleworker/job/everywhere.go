@@ -27,7 +27,7 @@ func (j Job) checkEverywhere() error {
 	if j.Shards > 0 {
 		return Invalid("Everywhere", "true", errors.New("does not go together with Shards: every instance does the whole work"))
 	}
-	schedule, err := j.ParseSchedule()
+	schedule, err := j.timetable()
 	if err == nil && (schedule.Always() || schedule.Once()) {
 		err = Invalid("Everywhere", "true", fmt.Errorf("does not go together with the schedule %s", schedule))
 	}

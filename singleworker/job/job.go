@@ -50,6 +50,12 @@ type Job struct {
 	// history and in Run.Tick. All else goes by the time at which it is due. Shards that wait for
 	// BeforeTick are delayed alike. From 1 ms to 24 h, with a schedule that recurs. Default: no delay.
 	Jitter time.Duration `json:"jitter,omitempty" yaml:"jitter,omitempty"`
+	// Calendars name calendars of the group, at most 16: "-de-holidays" leaves the times of that
+	// calendar out, "trading-hours" leaves out all others, and several all hold. Times that are left
+	// out are no ticks: there is no row for them, and none is missed. A change of a calendar holds for
+	// the times after it. A job whose calendar does not exist, or cannot be read, does not run. With a
+	// schedule that recurs. Default: none.
+	Calendars []string `json:"calendars,omitempty" yaml:"calendars,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
 	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
@@ -131,6 +137,8 @@ type Job struct {
 	// do not call it. Changing it counts as changing Shards. Needs Shards, and a schedule with ticks.
 	// Default: none.
 	BeforeTick string `json:"before_tick,omitempty" yaml:"before_tick,omitempty"`
+
+	known map[string]CalendarTimes // see WithCalendars; shared, and not changed
 }
 
 // MisfirePolicy is the type of Job.Misfire.
@@ -220,7 +228,7 @@ func (j Job) IsPlaced() bool { return len(j.Require) > 0 || len(j.Instances) > 0
 func (j Job) Clone() Job {
 	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
 	j.Require, j.Instances = maps.Clone(j.Require), slices.Clone(j.Instances)
-	j.Payload = bytes.Clone(j.Payload)
+	j.Payload, j.Calendars = bytes.Clone(j.Payload), slices.Clone(j.Calendars)
 	j.Notify = cloneNotify(j.Notify)
 	return j
 }
@@ -251,6 +259,9 @@ func (j Job) Normal() Job {
 	drop(&j.Backoff, DefaultBackoff)
 	drop(&j.AlarmAfter, DefaultAlarmAfter)
 	drop(&j.KeepDone, DefaultKeepDone)
+	if len(j.Calendars) > 1 {
+		j.Calendars = slices.Sorted(slices.Values(j.Calendars))
+	}
 	if len(j.Instances) > 1 {
 		j.Instances = slices.Sorted(slices.Values(j.Instances))
 	}

@@ -35,6 +35,9 @@ var fields = fieldsOf(reflect.TypeFor[Job]())
 func fieldsOf(job reflect.Type) []field {
 	var list []field
 	for i := range job.NumField() {
+		if !job.Field(i).IsExported() {
+			continue
+		}
 		name, options, _ := strings.Cut(job.Field(i).Tag.Get("json"), ",")
 		list = append(list, field{i, name, options == "omitempty"})
 	}

@@ -69,9 +69,19 @@ func (s *shared[K, V]) forget(key K) {
 	}
 }
 
-// ParseSchedule returns the job's schedule in its time zone, within NotBefore and NotAfter. The
-// error is a *invalid.FieldError.
+// ParseSchedule returns the job's schedule in its time zone, within NotBefore and NotAfter, without
+// the times that its Calendars leave out. A job that has calendars needs WithCalendars. The error
+// is a *invalid.FieldError.
 func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
+	schedule, err := j.timetable()
+	if err != nil || len(j.Calendars) == 0 {
+		return schedule, err
+	}
+	return j.only(schedule)
+}
+
+// timetable is the job's schedule with all times that its calendars may leave out.
+func (j Job) timetable() (*cronexpr.Schedule, error) {
 	key := timetable{j.Schedule, j.TimeZone, nanos(j.NotBefore), nanos(j.NotAfter)}
 	return schedules.get(key, func() (*cronexpr.Schedule, error) {
 		zone, err := j.Location()

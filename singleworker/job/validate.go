@@ -44,7 +44,7 @@ func (j Job) Validate() error {
 			return Invalid("Handler", j.Handler, err)
 		}
 	}
-	if _, err := j.ParseSchedule(); err != nil {
+	if _, err := j.timetable(); err != nil {
 		return err
 	}
 	if err := CheckPayload(j.Payload); err != nil { // before it is encoded
@@ -99,8 +99,10 @@ func (j Job) textBytes() int {
 			n += len(key) + len(value) + between
 		}
 	}
-	for _, id := range j.Instances {
-		n += len(id) + between
+	for _, names := range [][]string{j.Instances, j.Calendars} {
+		for _, name := range names {
+			n += len(name) + between
+		}
 	}
 	for target, kinds := range j.Notify {
 		n += len(target) + (1+len(kinds))*between
@@ -242,7 +244,7 @@ func (j Job) checkPolicies() error {
 
 // checkAlways refuses the policies that mean nothing for a job that always runs.
 func (j Job) checkAlways() error {
-	schedule, err := j.ParseSchedule()
+	schedule, err := j.timetable()
 	if err != nil || !schedule.Always() {
 		return err
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -24,7 +25,7 @@ func (j Job) checkWindow() error {
 			return Invalid(bound.field, text, err)
 		}
 	}
-	if err := j.checkJitter(); err != nil {
+	if err := cmp.Or(j.checkJitter(), j.checkCalendars()); err != nil {
 		return err
 	}
 	if j.MaxRuns == 0 && j.NotBefore.IsZero() && j.NotAfter.IsZero() {
@@ -39,7 +40,7 @@ func (j Job) checkWindow() error {
 	case j.MaxRuns > 0 && j.needsSchedule() != nil:
 		return Invalid("MaxRuns", runs, j.needsSchedule())
 	}
-	if schedule, err := j.ParseSchedule(); err != nil || schedule.Ended(time.Time{}) {
+	if schedule, err := j.timetable(); err != nil || schedule.Ended(time.Time{}) {
 		if err == nil {
 			err = fmt.Errorf("leaves no tick of %s", schedule)
 		}
@@ -65,7 +66,7 @@ func (j Job) checkJitter() error {
 
 // needsSchedule is why a job without recurring ticks cannot have a field about them.
 func (j Job) needsSchedule() error {
-	schedule, err := j.ParseSchedule()
+	schedule, err := j.timetable()
 	if err == nil && (schedule.Always() || schedule.Manual() || schedule.Once()) {
 		return fmt.Errorf("needs a schedule that recurs, and %s does not", schedule)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -32,11 +33,11 @@ type week struct {
 
 // coming counts the ticks of jobs, paused or not. Jobs with the same schedule are counted together.
 func coming(ctx context.Context, jobs []admin.JobStatus, now, from time.Time) week {
-	type key struct{ schedule, zone string }
+	type key struct{ schedule, zone, calendars string }
 	alike := make(map[key][]admin.JobStatus)
 	for _, job := range jobs {
 		if job.State != admin.StateInvalid {
-			of := key{job.Job.Schedule, job.Job.TimeZone}
+			of := key{job.Job.Schedule, job.Job.TimeZone, strings.Join(job.Job.Calendars, "\n")}
 			alike[of] = append(alike[of], job)
 		}
 	}

@@ -187,6 +187,35 @@ func TicksOf(of admin.JobStatus, after time.Time, n int) (ticks []Tick) {
 	return ticks
 }
 
+// LeftOut is a time of a schedule that a calendar leaves out, so that it is no tick.
+type LeftOut struct {
+	Tick     time.Time `json:"tick"`
+	Local    time.Time `json:"local"`
+	Calendar string    `json:"calendar"` // as the job names it: "-de-holidays"
+}
+
+// LeftOutOf are the first n times of a job's schedule that its calendars leave out, after a time
+// and before the last of its ticks.
+func LeftOutOf(of admin.JobStatus, after time.Time, ticks []Tick, n int) (list []LeftOut) {
+	schedule, err := of.Job.Uncalendared().ParseSchedule()
+	if err != nil || len(of.Job.Calendars) == 0 || len(ticks) == 0 {
+		return list
+	}
+	for at := schedule.Next(after); !at.IsZero() && at.Before(ticks[len(ticks)-1].Tick) && len(list) < n; at = schedule.Next(at) {
+		if by := of.Job.LeftOutBy(at); by != "" {
+			list = append(list, LeftOut{at.UTC(), at.In(schedule.Location()), by})
+		}
+	}
+	return list
+}
+
+// TickList is the document of ticks of a job, and of the times between them that are none.
+func TickList(of admin.JobStatus, ticks []Tick, out []LeftOut) Document {
+	return New("TickList", Named{Name: of.Name}, ScheduleOf(of.Job), ItemsOf(ticks), struct {
+		LeftOut []LeftOut `json:"left_out,omitempty"` // the first of them
+	}{out})
+}
+
 // Schedule is the part of a TickList that says whose ticks they are.
 type Schedule struct {
 	Schedule string `json:"schedule"`
@@ -197,7 +226,7 @@ type Schedule struct {
 // ScheduleOf is that of a job.
 func ScheduleOf(j job.Job) Schedule {
 	s := Schedule{Schedule: j.Schedule, TimeZone: j.TimeZone}
-	if schedule, err := j.ParseSchedule(); err == nil {
+	if schedule, err := j.Uncalendared().ParseSchedule(); err == nil {
 		s.Words = schedule.Words()
 	}
 	return s

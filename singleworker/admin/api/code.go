@@ -31,6 +31,8 @@ var codes = []struct {
 	{admin.ErrNoInstance, CodeNotFound},
 	{admin.ErrNoRoles, CodeNotFound},
 	{admin.ErrNoVersion, CodeNotFound},
+	{admin.ErrNoCalendar, CodeNotFound},
+	{admin.ErrCalendarInUse, CodeConflict},
 	{admin.ErrExists, CodeConflict},
 	{admin.ErrUnreadable, CodeConflict},
 	{admin.ErrNoHandler, CodeConflict},

@@ -19,7 +19,7 @@ import (
 // Schedule says when a job runs: "every day at 02:00 Europe/Berlin"; "" if its schedule cannot be
 // read.
 func Schedule(j jobs.Job) string {
-	schedule, err := j.ParseSchedule()
+	schedule, err := j.Uncalendared().ParseSchedule()
 	if err != nil {
 		return ""
 	}

@@ -67,8 +67,9 @@ type Catalog struct {
 	audit      audit
 	state      state
 
-	Survey  *Survey
-	Signals *Signals
+	Survey    *Survey
+	Signals   *Signals
+	Calendars *Calendars
 	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to
 	// look at one again.
 	Agenda *agenda.Agenda[*Job]
@@ -82,7 +83,7 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
-	c.Signals = newSignals(c)
+	c.Signals, c.Calendars = newSignals(c), newCalendars(c)
 	return c
 }
 
@@ -100,6 +101,7 @@ type Job struct {
 	agenda.Entry
 	stamp // of what was read; zero: nothing was
 
+	waits        *view             // what was read, until its calendars are
 	looked       bool              // it was read, or it is known why that cannot be
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
@@ -133,9 +135,6 @@ func (j *Job) Known() bool { return j.stamp != stamp{} }
 
 // Complete is the record of complete ticks, as it was when the shards were listed.
 func (j *Job) Complete() zkrec.Complete { return j.divided().complete }
-
-// Stale lists the shards whose nodes exist although the active layout has no such slot.
-func (j *Job) Stale() []string { return without(j.divided().list, j.Slots) }
 
 // Has reports whether slot is one that the job has now.
 func (j *Job) Has(slot string) bool { return slices.Contains(j.Slots, slot) }
@@ -182,6 +181,7 @@ type primed struct {
 func (c *Catalog) Joined() {
 	c.nextList = 0
 	c.Agenda.WakeAll()
+	c.Calendars.joined()
 	read, stale := c.primed, c.stale
 	c.primed, c.stale = primed{}, make(map[string]struct{})
 	if read.attempt != c.loop.Attempt() {
@@ -311,6 +311,7 @@ func (c *Catalog) Refresh(j *Job) {
 		return
 	}
 	j.registering = j.registering && !j.answered
+	c.Calendars.lookForMissing(j)
 	c.loop.Read(readsOf(c.loop.Tree, j.Name, c.member.ID(), c.byRegister), func(results []zkconn.ReadResult) {
 		v := viewOf(c.loop.Tree, j.Name, results, j.parsed())
 		if !v.sharded() {
@@ -338,6 +339,9 @@ func (c *Catalog) viewed(j *Job, v view) {
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
 	c.Agenda.Wake(j)
+	if c.Calendars.hold(j, &v) {
+		return
+	}
 	j.looked = j.looked || !zkconn.IsUnknown(v.err)
 	switch {
 	case errors.Is(v.err, zkconn.ErrNoNode), v.spec != nil && v.spec.Canceled:
@@ -394,6 +398,3 @@ func (c *Catalog) setSpec(j *Job, spec *zkrec.Spec, parsed *ticks.Job, err error
 func (j *Job) Unreadable() (since time.Duration, is bool) {
 	return j.invalidSince, !j.Valid() && j.spoilt && j.invalidSince != 0
 }
-
-// HasShards reports whether nodes of shards exist, of this layout or another.
-func (j *Job) HasShards() bool { return len(j.divided().list) > 0 && !j.Spec.Job.Everywhere }

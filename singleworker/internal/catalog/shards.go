@@ -200,3 +200,9 @@ func (c *Catalog) createShards(j *Job, slots []string) {
 		}
 	})
 }
+
+// Stale lists the shards whose nodes exist although the active layout has no such slot.
+func (j *Job) Stale() []string { return without(j.divided().list, j.Slots) }
+
+// HasShards reports whether nodes of shards exist, of this layout or another.
+func (j *Job) HasShards() bool { return len(j.divided().list) > 0 && !j.Spec.Job.Everywhere }

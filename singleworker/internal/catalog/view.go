@@ -58,7 +58,9 @@ func (j *Job) parsed() parsed {
 	if j.stripped {
 		return parsed{}
 	}
-	return parsed{j.stamp, j.Spec, j.Ticks}
+	of := j.stamp
+	of.Version.Calendars = "" // they are read by themselves
+	return parsed{of, j.Spec, j.Ticks}
 }
 
 // dropPayload forgets the fields that only runs and people need: others run the job, and it is read
@@ -133,7 +135,7 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 	}
 	job = job.WrittenAt(spec.Stat.Mtime).With(turned.WrittenAt(register.Stat.Mtime))
 	v.spec, v.specErr = &job, cmp.Or(session.ReadError(tree.Job(name), err), session.ReadError(tree.Register(name), turnedErr))
-	if v.specErr != nil {
+	if v.specErr != nil || len(v.spec.CalendarNames()) > 0 { // see complete
 		return
 	}
 	if parsed, err := ticks.JobOf(tree.Group(), v.spec, v.stamp.Version); err != nil {

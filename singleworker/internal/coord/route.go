@@ -65,6 +65,10 @@ func (c *Coordinator) route(path string, gone bool) {
 		c.catalog.Signals.Hear(n)
 		return
 	}
+	if name, is := tree.CalendarAt(path); is {
+		c.catalog.Calendars.Hear(name)
+		return
+	}
 	if path == tree.AskedOf(c.member.Self().Incarnation) {
 		c.journal.Signal.Hear()
 		return

@@ -44,7 +44,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clear.go", "declared.go", "everywhere.go", "examine.go", "instance.go"},
 	{"conditions.go", "shard.go", "status.go"},
 	{"edit.go", "history.go"},
-	{"await.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
+	{"await.go", "calendars.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
 	{"drain.go", "outage.go", "pasttick.go", "read.go", "request.go", "stop.go", "submit.go", "submitall.go", "trigger.go", "why.go"},
 	{"watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
 	{"disable.go", "json.go"},
@@ -64,7 +64,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"call.go"},
 	{"redraw.go", "submitfile.go"},
 	{
-		"acl.go", "apply.go", "audit.go", "cancel.go", "clear.go", "completion.go", "config.go", "dev.go", "doctor.go", "drain.go",
+		"acl.go", "apply.go", "audit.go", "calendars.go", "cancel.go", "clear.go", "completion.go", "config.go", "dev.go", "doctor.go", "drain.go",
 		"files.go", "guard.go", "history.go", "import.go", "instance.go", "instances.go", "list.go", "log.go", "next.go", "notify.go", "once.go",
 		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "serve.go", "set.go", "show.go", "submit.go", "top.go", "trigger.go",
 		"ui.go", "undelete.go", "version.go", "watch.go", "why.go",
@@ -74,7 +74,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clock.go"},
 	{"render.go"},
 	{
-		"audit.go", "changes.go", "doctor.go", "effects.go", "events.go", "instance.go", "instances.go", "jobs.go", "log.go", "plan.go", "roles.go",
+		"audit.go", "calendars.go", "changes.go", "doctor.go", "effects.go", "events.go", "instance.go", "instances.go", "jobs.go", "log.go", "plan.go", "roles.go",
 		"runs.go", "show.go", "top.go",
 	},
 	{"runlog.go"},

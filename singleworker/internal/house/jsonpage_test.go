@@ -117,7 +117,7 @@ func (c *contract) meet(t types.Type) {
 // isInline reports whether the fields of a type are told where it is used, because nobody else uses
 // it.
 func isInline(t *types.Named) bool {
-	return !t.Obj().Exported() || t.TypeArgs().Len() > 0 || t.Obj().Pkg().Path() == apiPath && !slices.Contains([]string{"Change", "Paused", "Tick", "ErrorBody"}, t.Obj().Name())
+	return !t.Obj().Exported() || t.TypeArgs().Len() > 0 || t.Obj().Pkg().Path() == apiPath && !slices.Contains([]string{"Change", "Paused", "Tick", "LeftOut", "ErrorBody"}, t.Obj().Name())
 }
 
 // title is the heading of a type.

@@ -166,7 +166,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 	case errors.Is(reason, ticks.ErrSpecChanged):
 		j.finish(n, w, reason)
 		if job := j.catalog.JobOf(n.slot); job != nil {
-			j.catalog.Refresh(job)
+			j.catalog.Calendars.Outdated(job)
 		}
 	case reason != nil:
 		j.finish(n, w, reason)

@@ -25,8 +25,13 @@ func zoneOf(j job.Job) zone {
 // maxSchedules bounds the schedules that are kept parsed.
 const maxSchedules = 20_000
 
-// schedule parses a schedule, once; nil if it cannot.
+// schedule parses a schedule, once if it has no calendars. It is nil if that is impossible.
+// Calendars are as the transaction finds them, and know their former contents.
 func (l *Ledger) schedule(j job.Job) *cronexpr.Schedule {
+	if len(j.Calendars) > 0 {
+		sched, _ := l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+		return sched
+	}
 	of := zoneOf(j)
 	sched, known := l.schedules[of]
 	if !known {
@@ -70,7 +75,7 @@ func (l *Ledger) due(spec zkrec.Spec, rec zkrec.Tick) (spans due, ok bool) {
 			break
 		}
 		until = min(until, since) // one that began later than the next was replaced before it began
-		schedule, since = former.Job(), former.Since
+		schedule, since = former.Job(schedule), former.Since
 	}
 	slices.Reverse(spans)
 	return spans, true

@@ -20,6 +20,7 @@ type Model struct {
 	Lives     map[string]Life         // by incarnation
 	Orders    map[string]zkrec.Order  // by id: of whom operators want that it own nothing
 	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
+	Calendars zkrec.ReadCalendars     // by name
 
 	tree   zkrec.Tree
 	shards map[string]map[string]*Job // by job and slot; also the slots of a job that runs on every instance
@@ -78,7 +79,7 @@ type Life struct {
 func NewModel(tree zkrec.Tree) *Model {
 	return &Model{
 		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]time.Duration),
-		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), tree: tree, shards: make(map[string]map[string]*Job),
+		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), Calendars: make(zkrec.ReadCalendars), tree: tree, shards: make(map[string]map[string]*Job),
 	}
 }
 
@@ -195,6 +196,10 @@ func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
 			now.Gap = now.Time.Sub(before.Time)
 		}
 		m.Lives[incarnation] = now
+		return
+	}
+	if name, is := m.tree.CalendarAt(op.Path); is {
+		m.Calendars[name] = zkrec.NewCalendar(op.Data, op.Version, txn.Time)
 		return
 	}
 	name, node, rest, ok := m.Split(op.Path)
@@ -345,6 +350,10 @@ func hasSlot(spec *zkrec.Spec, slot string) bool {
 func (m *Model) deleted(op *txnlog.Op) {
 	if incarnation, is := strings.CutPrefix(op.Path, m.tree.Lives()+"/"); is {
 		delete(m.Lives, incarnation)
+		return
+	}
+	if name, is := m.tree.CalendarAt(op.Path); is {
+		delete(m.Calendars, name)
 		return
 	}
 	job, node, rest, ok := m.Split(op.Path)

@@ -40,9 +40,14 @@ func (g Guard) Refused(index int, err error) error {
 	return nil // the job's node is gone
 }
 
-// VersionOps check that a job is as it was when it had that version.
+// VersionOps check that a job, and the calendars that it names, are as they were when it had that
+// version.
 func VersionOps(tree zkrec.Tree, job string, version ticks.Version) []zkconn.Op {
-	return []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch)}
+	ops := []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch)}
+	for name, version := range version.Calendars.All() {
+		ops = append(ops, zkconn.CheckOp(tree.Calendar(name), version))
+	}
+	return ops
 }
 
 // Guard checks that this instance owns the slot under the token. It returns ErrNotOwner if that is

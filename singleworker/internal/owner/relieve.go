@@ -114,7 +114,7 @@ func (r relief) write(version int32) {
 			r.drop()
 		}
 		if result.Refused >= judged {
-			r.catalog.Refresh(job)
+			r.catalog.Calendars.Outdated(job)
 		}
 		r.taken(r.take, result)
 	})

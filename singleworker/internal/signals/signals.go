@@ -50,6 +50,19 @@ func OfJob(tree zkrec.Tree, job string) []Signal {
 	return []Signal{{Path: tree.Signal(zkrec.SignalOf(job)), About: job, Make: true}}
 }
 
+// OfJobs is the signals of several jobs. One that is of several of them names none.
+func OfJobs(tree zkrec.Tree, jobs []string) (of []Signal) {
+	for _, job := range jobs {
+		one := OfJob(tree, job)
+		if at := slices.IndexFunc(of, func(s Signal) bool { return s.Path == one[0].Path }); at >= 0 {
+			of[at].About = ""
+		} else {
+			of = append(of, one...)
+		}
+	}
+	return of
+}
+
 // maxNames is how many slots are named at most; all are read if there are more.
 const maxNames = 16
 

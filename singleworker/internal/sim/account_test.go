@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
@@ -41,7 +42,8 @@ type account struct {
 // term is a time in which a slot belongs to the layout and has one schedule: the ticks after since,
 // up to until.
 type term struct {
-	since, until int64 // until 0: it lasts
+	since, until int64            // until 0: it lasts
+	of           singleworker.Job // whose schedule it is
 	sched        *cronexpr.Schedule
 	replaced     bool // by another schedule, not by another layout
 
@@ -70,7 +72,7 @@ func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	} else if begin := j.Spec.ShardsBegin(zkrec.Complete{}); begin > j.Spec.Since { // the server's clock has gone back
 		since = max(since, begin)
 	}
-	terms, err := termsOf(j.Spec, since)
+	terms, err := l.termsOf(j.Spec, since)
 	if err != nil {
 		l.violatef(8, slot, txn.Time, "its schedule cannot be read: %v", err)
 		return

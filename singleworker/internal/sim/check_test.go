@@ -320,6 +320,9 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	}
 	if !ok || txn.Op == zkdev.OpCheck {
 		l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
+		if txn.Op != zkdev.OpCheck {
+			l.recalendared(txn)
+		}
 		return
 	}
 	if txn.Op == zkdev.OpDelete {

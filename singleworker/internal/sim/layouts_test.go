@@ -71,7 +71,7 @@ func (l *ledger) divided(job string, txn *zkdev.Txn, spec zkrec.Spec) {
 	d.now = &epoch{layout, d}
 	l.layouts++
 	next := layout.Slots(job)
-	terms, _ := termsOf(spec, layout.Since) // which can be read: rescheduled has said so
+	terms, _ := l.termsOf(spec, layout.Since) // which can be read: rescheduled has said so
 	for _, slot := range last.Slots(job) {
 		acc := l.accounts[slot]
 		if acc == nil {

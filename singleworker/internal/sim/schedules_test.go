@@ -2,7 +2,10 @@ package sim
 
 import (
 	"errors"
+	"slices"
 
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -15,7 +18,7 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		l.redated(job, was, spec)
 		return
 	}
-	sched, err := spec.Job.ParseSchedule()
+	sched, err := l.scheduleOf(spec.Job)
 	if err != nil {
 		l.violatef(8, job, txn.Time, "its schedule cannot be read: %v", err)
 		return
@@ -36,28 +39,54 @@ func (l *ledger) rescheduled(job string, txn *zkdev.Txn, was, spec zkrec.Spec) {
 		switch {
 		case last.until != 0: // it belongs to no layout any more
 		case last.since >= from:
-			last.since, last.sched, last.most, last.claimed, last.over = from, sched, spec.Job.MaxRuns, 0, 0 // before, if the server's clock has gone back
+			*last = term{since: from, of: spec.Job, sched: sched, most: spec.Job.MaxRuns} // before, if the server's clock has gone back
 		default:
 			last.until, last.replaced = from, true
-			acc.terms = append(acc.terms, term{since: from, sched: sched, most: spec.Job.MaxRuns})
+			acc.terms = append(acc.terms, term{since: from, of: spec.Job, sched: sched, most: spec.Job.MaxRuns})
 		}
 	}
 }
 
 // termsOf lists the terms of a slot whose ticks begin after since, replaced schedules' terms
 // included.
-func termsOf(spec zkrec.Spec, since int64) ([]term, error) {
-	sched, err := spec.Job.ParseSchedule()
-	terms := []term{{since: max(spec.Since, since), sched: sched, most: spec.Job.MaxRuns}}
+func (l *ledger) termsOf(spec zkrec.Spec, since int64) ([]term, error) {
+	sched, err := l.scheduleOf(spec.Job)
+	terms := []term{{since: max(spec.Since, since), of: spec.Job, sched: sched, most: spec.Job.MaxRuns}}
 	until := terms[0].since
 	for f := spec.Former; f != nil && until > since; f = f.Former {
-		former, formerErr := f.Job().ParseSchedule()
-		if before := (term{since: max(f.Since, since), until: until, sched: former, most: f.MaxRuns, replaced: true}); before.since < until {
+		former, formerErr := l.scheduleOf(f.Job(spec.Job))
+		if before := (term{since: max(f.Since, since), until: until, of: f.Job(spec.Job), sched: former, most: f.MaxRuns, replaced: true}); before.since < until {
 			terms = append([]term{before}, terms...)
 		}
 		until, err = min(until, f.Since), errors.Join(err, formerErr)
 	}
 	return terms, err
+}
+
+// scheduleOf is a job's schedule by the calendars as they are.
+func (l *ledger) scheduleOf(j singleworker.Job) (*cronexpr.Schedule, error) {
+	return l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+}
+
+// recalendared takes in another content of a calendar: which times are ticks after it was written,
+// and which were before.
+func (l *ledger) recalendared(txn *zkdev.Txn) {
+	name, is := l.tree.CalendarAt(txn.Path)
+	if !is {
+		return
+	}
+	for slot, acc := range l.accounts {
+		for k := range acc.terms {
+			t := &acc.terms[k]
+			if !slices.Contains(t.of.CalendarNames(), name) {
+				continue
+			}
+			var err error
+			if t.sched, err = l.scheduleOf(t.of); err != nil {
+				l.violatef(8, slot, txn.Time, "its calendar cannot be read: %v", err)
+			}
+		}
+	}
 }
 
 // counted counts the ticks that are claimed in a term, by the claims and not by the record's count:

@@ -15,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/simkit"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // corruptions is how many corrupted copies of a record of each kind there are. Another -sim.base
@@ -93,6 +94,15 @@ var groupKinds = map[string]func(h *hostile, tree zkrec.Tree) (paths []string){
 		h.must(h.raw.EnsureRoot(h.ctx, tree.Deeds()))
 		for i, bad := range drawn(10, zkrec.Deed{Kind: zkrec.DeedCancel, Jobs: []string{"good"}, By: "a", From: "b", Reason: "c"}.Encode()) {
 			h.write(fmt.Sprintf("%s/c%010d", tree.Deeds(), i), bad)
+		}
+		return nil
+	},
+	"calendar": func(h *hostile, tree zkrec.Tree) (paths []string) {
+		h.must(h.raw.EnsureRoot(h.ctx, tree.Calendars()))
+		is := job.Calendar{TimeZone: "Europe/Berlin", Dates: []string{"2000-01-01..2000-01-03"}, Yearly: []string{"*-15"}, Weekdays: []string{"sun"}, Hours: []string{"09:00..17:30"}}
+		for i, bad := range drawn(11, zkrec.Calendar{}.With(is).With(is).Encode()) {
+			h.write(tree.Calendar(keyOf("calendar", i)), bad)
+			h.create(keyOf("named", i), zkrec.Spec{Job: singleworker.Job{Schedule: "@hourly", Handler: "work", Calendars: []string{"-" + keyOf("calendar", i)}}})
 		}
 		return nil
 	},

@@ -129,6 +129,15 @@ var requests = map[string]request{
 		_, err := c.SubmitAll(ctx, []admin.Submission{{Job: job.Job{Name: "job", Schedule: "@daily"}}})
 		return err
 	},
+	"Calendars": func(ctx context.Context, c *admin.Client) error { _, err := c.Calendars(ctx); return err },
+	"SetCalendar": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.SetCalendar(ctx, "calendar", job.Calendar{Weekdays: []string{"sun"}}, admin.CalendarOptions{})
+		return err
+	},
+	"DeleteCalendar": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.DeleteCalendar(ctx, "calendar", admin.CalendarOptions{})
+		return err
+	},
 	"Gone":        func(ctx context.Context, c *admin.Client) error { _, err := c.Gone(ctx); return err },
 	"Outages":     func(ctx context.Context, c *admin.Client) error { _, err := c.Outages(ctx); return err },
 	"Examine":     func(ctx context.Context, c *admin.Client) error { _, err := c.Examine(ctx); return err },

@@ -229,7 +229,7 @@ func (w *world) replaceSchedule() {
 	if w.percent(10) {
 		text.Schedule = "@at " + time.UnixMilli(w.now+w.upTo(100_000)).UTC().Truncate(time.Second).Format(time.RFC3339)
 	}
-	if text == w.current() || w.formerUnaccounted() == zkrec.MaxFormer {
+	if now := w.current(); text.Schedule == now.Schedule && text.TimeZone == now.TimeZone || w.formerUnaccounted() == zkrec.MaxFormer {
 		return
 	}
 	next := w.spec

@@ -33,8 +33,12 @@ type Job struct {
 	Gate  *Gate
 }
 
-// Version is the versions of the two nodes that define a job and operators' orders for it.
-type Version struct{ Spec, Switch int32 }
+// Version is the versions of the two nodes that define a job and operators' orders for it, and of
+// the calendars that it names.
+type Version struct {
+	Spec, Switch int32
+	Calendars    zkrec.CalendarVersions
+}
 
 // Former is a schedule that was replaced.
 type Former struct {
@@ -43,8 +47,8 @@ type Former struct {
 	Since    time.Time
 }
 
-// JobOf parses the spec of a job of a group, with Since and Switch set, at the given version, and
-// keeps it. A spec that cannot run is refused with an *invalid.FieldError.
+// JobOf parses the spec of a job of a group, with Since, Switch and the calendars set, at the given
+// version, and keeps it. A spec that cannot run is refused with an *invalid.FieldError.
 func JobOf(group string, spec *zkrec.Spec, version Version) (Job, error) {
 	if err := spec.Check(); err != nil {
 		return Job{}, err
@@ -66,7 +70,7 @@ func JobOf(group string, spec *zkrec.Spec, version Version) (Job, error) {
 	}
 	for f := spec.Former; f != nil; f = f.Former {
 		// If this version cannot parse a former schedule, it cannot tell its ticks.
-		former, _ := f.Job().ParseSchedule()
+		former, _ := f.Job(spec.Job).ParseSchedule()
 		parsed.Former = append(parsed.Former, Former{former, f.MaxRuns, time.UnixMilli(f.Since)})
 	}
 	return parsed, nil

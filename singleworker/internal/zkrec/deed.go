@@ -34,11 +34,15 @@ const (
 	DeedDisable  = "disable"
 	DeedEnable   = "enable"
 	DeedRoles    = "acl"
-	DeedTrigger  = "trigger"  // an ask
-	DeedStop     = "stop-run" // an ask
-	DeedWithdraw = "withdraw" // an ask: a request is canceled
-	DeedDeclare  = "declare"  // a declaration: of a program, of a job that was another one
-	DeedOutage   = "outage"   // nobody's deed: ZooKeeper did not answer the instance From since Since until Until
+	DeedCalendar = "set-calendar" // its name is Where
+	DeedTrigger  = "trigger"      // an ask
+	DeedStop     = "stop-run"     // an ask
+	DeedWithdraw = "withdraw"     // an ask: a request is canceled
+	DeedDeclare  = "declare"      // a declaration: of a program, of a job that was another one
+	// DeedDeleteCalendar is of a calendar, too.
+	DeedDeleteCalendar = "delete-calendar"
+
+	DeedOutage = "outage" // nobody's deed: ZooKeeper did not answer the instance From since Since until Until
 )
 
 // Deed is who has done what: the data of a sequential node below _log, which the transaction that

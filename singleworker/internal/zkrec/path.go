@@ -34,6 +34,7 @@ const (
 	goneNode      = job.Reserved + "gone"
 	accessNode    = job.Reserved + "acl"
 	canceledNode  = job.Reserved + "canceled"
+	calendarsNode = job.Reserved + "calendars"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.

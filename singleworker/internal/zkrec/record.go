@@ -15,7 +15,7 @@ import (
 const Schema = 1
 
 // SpecSchema is the newest schema of specs that this version reads: the highest of the table.
-const SpecSchema = 5
+const SpecSchema = 6
 
 // raising is the table of the fields that narrow or widen the ticks that may be claimed, or run
 // again, with the schema of a spec that uses one. A spec that uses none has Schema. See the
@@ -27,9 +27,10 @@ var raising = []struct {
 	{2, (*job.Job).IsPlaced},
 	{3, func(j *job.Job) bool { return j.Everywhere }},
 	{4, func(j *job.Job) bool { return j.BeforeTick != "" }},
-	{SpecSchema, func(j *job.Job) bool {
+	{5, func(j *job.Job) bool {
 		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0 || j.Interrupted.Asks()
 	}},
+	{SpecSchema, func(j *job.Job) bool { return len(j.Calendars) > 0 }},
 }
 
 // SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,22 +86,25 @@ type Former struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	MaxRuns   int       `json:"max_runs,omitempty"`
+	Calendars []string  `json:"calendars,omitempty"`
 	Since     int64     `json:"since,omitempty"`
 	Former    *Former   `json:"former,omitempty"`
 
 	unknown Unknown
 }
 
-// Job is a job that has the schedule, and nothing else.
-func (f *Former) Job() job.Job {
-	return job.Job{Schedule: f.Schedule, TimeZone: f.TimeZone, NotBefore: f.NotBefore, NotAfter: f.NotAfter, MaxRuns: f.MaxRuns}
+// Job is the job with the schedule that it had.
+func (f *Former) Job(of job.Job) job.Job {
+	of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns = f.Schedule, f.TimeZone, f.NotBefore, f.NotAfter, f.MaxRuns
+	of.Calendars = f.Calendars
+	return of
 }
 
-// SameTimes reports whether two jobs have the same schedule, with its zone, bounds and MaxRuns. One
-// that has another one begins anew.
+// SameTimes reports whether two jobs have the same schedule, with its zone, bounds, MaxRuns and
+// Calendars, which are normal. One that has another one begins anew.
 func SameTimes(a, b *job.Job) bool {
 	return a.Schedule == b.Schedule && a.TimeZone == b.TimeZone && a.NotBefore.Equal(b.NotBefore) && a.NotAfter.Equal(b.NotAfter) &&
-		a.MaxRuns == b.MaxRuns
+		a.MaxRuns == b.MaxRuns && slices.Equal(a.Calendars, b.Calendars)
 }
 
 type formerFields Former
@@ -236,7 +240,7 @@ func (s Spec) Over(old Spec) Spec {
 	was := old.Job.Normal()
 	s.Former = (&Former{
 		Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, NotBefore: was.NotBefore, NotAfter: was.NotAfter, MaxRuns: was.MaxRuns,
-		Since: old.Since, Former: old.Former,
+		Calendars: was.Calendars, Since: old.Since, Former: old.Former,
 	}).bounded()
 	return s
 }

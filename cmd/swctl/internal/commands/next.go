@@ -93,9 +93,9 @@ func putTicks(r *reply, of admin.JobStatus, n int) error {
 		return err
 	}
 	ticks := api.TicksOf(of, after, n)
-	document := api.New("TickList", api.Named{Name: of.Name}, api.ScheduleOf(j), api.ItemsOf(ticks))
-	return r.put(document, func(p render.Page) {
-		p.Ticks(ticks, schedule.Words())
+	out := api.LeftOutOf(of, after, ticks, n)
+	return r.put(api.TickList(of, ticks, out), func(p render.Page) {
+		p.Ticks(ticks, out, schedule.Words())
 		switch {
 		case schedule.Always():
 			r.Notef("%s has no times: the job runs all the time", j.Schedule)

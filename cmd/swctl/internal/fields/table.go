@@ -67,6 +67,11 @@ var table = []field{
 		of: "Jitter", flag: "jitter", usage: "`DURATION` below which each tick is delayed, by a hash that all compute alike, 1ms to 24h, 0 for no delay (default 0)",
 		title: "Jitter", optional: true, name: "jitter", line: func(j job.Job) string { return unlessZero(j.Jitter) }, try: "--jitter 5m, with a schedule that recurs; never up to the next tick",
 	}, func(j *job.Job) *time.Duration { return &j.Jitter }),
+	list(field{
+		of: "Calendars", flag: "calendar", usage: "`NAME` a calendar of whose times alone the job runs, or -NAME to leave them out (default: no calendar); may be repeated",
+		drop: "drop-calendar", dropUsage: "`NAME` remove a calendar, as it was given with --calendar; may be repeated",
+		title: "Calendars", optional: true, name: "calendar", try: "swctl calendars lists the group's: --calendar=-de-holidays --calendar trading-hours, with a schedule that recurs",
+	}, func(j *job.Job) *[]string { return &j.Calendars }),
 	text(field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",

@@ -70,6 +70,10 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error)
 	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
 
+	Calendars(ctx context.Context) ([]admin.Calendar, error)
+	SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.CalendarOptions) (admin.CalendarChange, error)
+	DeleteCalendar(ctx context.Context, name string, opts admin.CalendarOptions) (admin.CalendarChange, error)
+
 	Roles(ctx context.Context) (admin.Roles, error)
 	SetRoles(ctx context.Context, roles admin.Roles) (admin.RolesSet, error)
 	CheckRoles(ctx context.Context) (admin.RolesCheck, error)

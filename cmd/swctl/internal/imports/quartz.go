@@ -168,7 +168,9 @@ func (q *quartz) triggered(of *quartzJob, t *quartzTrigger, name string) {
 		q.lostf(name, "priority", "Config.MaxRunning large enough that nothing waits", "is %s: ticks that wait for one another run in the order of their times", part(text))
 	}
 	if text := e.get("calendar-name"); text != "" {
-		q.lostf(name, "calendar-name", "let the handler return on such days, or write them into the schedule", "runs also when the calendar %q excludes it", part(text))
+		calendar := strings.TrimLeft(validName(text), "-")
+		j.Calendars = []string{"-" + calendar}
+		q.lostf(name, "calendar-name", "swctl calendars set "+calendar+" FILE, before the job is applied", "names the calendar %q, and the file does not say which times that excludes", part(text))
 	}
 	bounds, ok := q.bounds(name, e)
 	if !ok || !q.timed(&j, t, bounds) {

@@ -127,7 +127,7 @@ func (p Page) Requests(list []admin.Request) {
 }
 
 // Ticks is a table of times in the zone of their schedule and in UTC, and the schedule in words.
-func (p Page) Ticks(ticks []api.Tick, means string) {
+func (p Page) Ticks(ticks []api.Tick, out []api.LeftOut, means string) {
 	delayed := slices.ContainsFunc(ticks, func(tick api.Tick) bool { return !tick.Due.Equal(tick.Tick) })
 	columns := []string{"TIME", "RELATIVE", "UTC"}
 	if delayed {
@@ -144,5 +144,8 @@ func (p Page) Ticks(ticks []api.Tick, means string) {
 	t.Write(p.Out, "")
 	if len(ticks) > 0 {
 		p.linef("(%s)", means)
+	}
+	for _, no := range out {
+		p.linef("no tick at %s: %s", plain.Absolute(no.Local, no.Local.Location()), no.Calendar)
 	}
 }

@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+func (f *fakeClient) Calendars(ctx context.Context) ([]admin.Calendar, error) {
+	return []admin.Calendar{
+		{
+			Name: "de-holidays", Is: job.Calendar{TimeZone: "Europe/Berlin", Yearly: []string{"12-25..12-26"}, Dates: []string{"2026-12-24"}},
+			Since: testNow.Add(-time.Hour), Jobs: []string{"nightly"},
+			Former: []admin.FormerCalendar{{Is: job.Calendar{Yearly: []string{"12-25..12-26"}}, Since: testNow.AddDate(0, -1, 0)}},
+		},
+		{Name: "spoilt", Error: "calendar \"x\": not JSON", Jobs: []string{}},
+	}, f.begin(ctx, "Calendars")
+}
+
+func (f *fakeClient) SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.CalendarOptions) (admin.CalendarChange, error) {
+	return admin.CalendarChange{Outcome: admin.OutcomeReplaced, Name: name, Jobs: []string{"nightly"}},
+		errors.Join(is.Validate(), f.begin(ctx, fmt.Sprintf("SetCalendar %s %v %v", name, is, opts.DryRun)))
+}
+
+func (f *fakeClient) DeleteCalendar(ctx context.Context, name string, opts admin.CalendarOptions) (admin.CalendarChange, error) {
+	return admin.CalendarChange{Outcome: admin.OutcomeDeleted, Name: name, Jobs: []string{}}, f.begin(ctx, fmt.Sprintf("DeleteCalendar %s %v", name, opts.DryRun))
+}
+
+func TestCalendarsGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	texts := []string{
+		h.transcript("calendars"), h.transcript("calendars", "-o", "json"), h.transcript("calendars", "show", "de-holidays"), h.transcript("calendars", "show", "spoilt"),
+		h.transcript("calendars", "show", "de-holidays", "-o", "json"), h.transcript("calendars", "show", "none"), h.transcript("calendars", "show"),
+		h.transcript("calendars", "delete", "old"), h.transcript("calendars", "delete", "old", "--dry-run", "-o", "json"), h.transcript("calendars", "set", "old"),
+	}
+	h.fake.fail["DeleteCalendar de-holidays false"] = fmt.Errorf("calendar de-holidays: %w: nightly", admin.ErrCalendarInUse)
+	texts = append(texts, h.transcript("calendars", "delete", "de-holidays"))
+	for _, input := range []string{
+		"time_zone: Europe/Berlin\ndates: [2026-12-24, 2026-12-27..2027-01-02]\nyearly: [\"12-25\"]\nweekdays: [sat..sun]\nhours: [\"09:00..17:30\"]\n",
+		`{"weekdays": ["sat", "sun"]}`, "weekdays: [someday]\n", "weekday: [sat]\n", "{}", "dates: [2026-12-24]\n---\ndates: [2026-12-25]\n",
+	} {
+		h.Stdin = strings.NewReader(input)
+		texts = append(texts, input+"\n"+h.transcript("calendars", "set", "de-holidays", "-", "--dry-run"))
+	}
+	golden(t, "calendars", strings.Join(texts, "\n"))
+}
+
+// What show prints, set reads.
+func TestCalendarShowIsAFile(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	if code := h.exec("calendars", "show", "de-holidays"); code != 0 {
+		t.Fatal(h.errs.String())
+	}
+	path := filepath.Join(t.TempDir(), "holidays.yaml")
+	if err := os.WriteFile(path, h.out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := h.fake.Calendars(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("SetCalendar de-holidays %v false", list[0].Is)
+	if code := h.exec("calendars", "set", "de-holidays", path); code != 0 || !slices.Contains(h.fake.calls, want) {
+		t.Errorf("exit %d, calls %q, want %q: %s", code, h.fake.calls, want, h.errs.String())
+	}
+}

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// Calendars is a table of calendars.
+func (p Page) Calendars(list []admin.Calendar) {
+	t := p.table([]string{"NAME", "SINCE", "JOBS", "CALENDAR"})
+	for _, of := range list {
+		is := calendarLine(of.Is)
+		if of.Error != "" {
+			is = of.Error
+		}
+		t.Row(of.Name, p.at(of.Since, time.UTC), strconv.Itoa(len(of.Jobs)), is)
+	}
+	t.Write(p.Out, "")
+}
+
+// calendarLine is a calendar in one line.
+func calendarLine(is job.Calendar) string {
+	var parts []string
+	for _, part := range [][]string{is.Dates, is.Yearly, is.Weekdays, is.Hours} {
+		if len(part) > 0 {
+			parts = append(parts, strings.Join(part, ", "))
+		}
+	}
+	return strings.Join(append(parts, job.Job{TimeZone: is.TimeZone}.Zone().String()), "; ")
+}
+
+// Calendar is a calendar as a file, with the rest in comments.
+func (p Page) Calendar(of admin.Calendar) {
+	if p.linef("# %s, since %s", of.Name, p.at(of.Since, time.UTC)); of.Error != "" {
+		p.linef("# cannot be read: %s", of.Error)
+	}
+	if len(of.Jobs) > 0 {
+		p.linef("# jobs: %s", strings.Join(of.Jobs, ", "))
+	}
+	for _, was := range of.Former {
+		p.linef("# since %s: %s", p.at(was.Since, time.UTC), calendarLine(was.Is))
+	}
+	if of.Is.TimeZone != "" {
+		p.linef("time_zone: %q", of.Is.TimeZone)
+	}
+	for _, part := range []struct {
+		name string
+		of   []string
+	}{{"dates", of.Is.Dates}, {"yearly", of.Is.Yearly}, {"weekdays", of.Is.Weekdays}, {"hours", of.Is.Hours}} {
+		if list, err := json.Marshal(part.of); err == nil && len(part.of) > 0 { // which is YAML, too
+			p.linef("%s: %s", part.name, list)
+		}
+	}
+}
+
+// CalendarChanged confirms a change.
+func (p Page) CalendarChanged(done admin.CalendarChange, dry bool) {
+	end := ""
+	if len(done.Jobs) > 0 {
+		end = ", named by " + strings.Join(done.Jobs, ", ")
+	}
+	if dry {
+		end += " (dry run: nothing was changed)"
+	}
+	p.linef("calendar %s: %s%s", done.Name, done.Outcome, end)
+}

@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/session"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// Calendars knows the calendars that jobs name. Each is read once a job names it, and watched from
+// then on. A decision by a former version is refused: transactions check the version.
+type Calendars struct {
+	catalog *Catalog
+	read    zkrec.ReadCalendars // those that are there
+	all     map[string]*calendar
+}
+
+type calendar struct {
+	known   bool  // it was read, or is not there
+	mzxid   int64 // of the record that was read
+	reading session.OnePerTime
+}
+
+func newCalendars(c *Catalog) *Calendars {
+	return &Calendars{catalog: c, read: make(zkrec.ReadCalendars), all: make(map[string]*calendar)}
+}
+
+// Hear reads a calendar again, which has changed.
+func (s *Calendars) Hear(name string) {
+	one := s.all[name]
+	if one == nil || !s.catalog.loop.Joined() || !one.reading.Begin() {
+		return
+	}
+	path := s.catalog.loop.Tree.Calendar(name)
+	s.catalog.loop.Read([]zkconn.Read{{Path: path, Watch: true}}, func(results []zkconn.ReadResult) {
+		again := one.reading.End()
+		s.take(name, one, path, results[0])
+		if again {
+			s.Hear(name)
+		}
+	})
+}
+
+// joined reads all again: changes may have gone unheard between two connections.
+func (s *Calendars) joined() {
+	for _, name := range slices.Sorted(maps.Keys(s.all)) {
+		s.Hear(name)
+	}
+}
+
+// Outdated reads a job again, and its calendars: a transaction has shown that one of them has
+// changed.
+func (s *Calendars) Outdated(j *Job) {
+	for _, name := range j.Spec.CalendarNames() {
+		s.Hear(name)
+	}
+	s.catalog.Refresh(j)
+}
+
+// lookForMissing reads the calendars of a job that is invalid: a missing one is not watched.
+func (s *Calendars) lookForMissing(j *Job) {
+	if !j.Valid() {
+		for _, name := range j.Spec.CalendarNames() {
+			s.Hear(name)
+		}
+	}
+}
+
+// hold completes the view of a job, or keeps it until the calendars are read.
+func (s *Calendars) hold(j *Job, v *view) (waits bool) {
+	if j.waits = nil; v.spec == nil || v.spec.Canceled || v.err != nil {
+		return false
+	}
+	names := v.spec.CalendarNames()
+	for _, name := range names {
+		if s.all[name] == nil {
+			s.all[name] = new(calendar)
+		}
+		if !s.all[name].known {
+			waits = true
+			s.Hear(name)
+		}
+	}
+	switch {
+	case waits:
+		j.waits, j.nextLook = v, s.catalog.loop.NextLook()
+	case len(names) > 0:
+		v.complete(s.catalog.loop.Tree, s.read)
+	}
+	return waits
+}
+
+func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadResult) {
+	if zkconn.IsUnknown(r.Err) {
+		s.catalog.loop.Async("read calendar again", func(ctx context.Context) func() {
+			s.catalog.loop.WaitToAskAgain(ctx)
+			return func() { s.Hear(name) }
+		})
+		return
+	}
+	was, before := s.read[name]
+	delete(s.read, name)
+	if !errors.Is(r.Err, zkconn.ErrNoNode) {
+		is := zkrec.NewCalendar(r.Data, r.Stat.Version, r.Stat.Mtime)
+		is.Err = session.ReadError(path, errors.Join(r.Err, is.Err))
+		s.read[name] = is
+	}
+	is, after := s.read[name]
+	same := one.known && before == after && one.mzxid == r.Stat.Mzxid && (was.Err == nil) == (is.Err == nil)
+	one.known, one.mzxid = true, r.Stat.Mzxid
+	for _, j := range s.catalog.sorted.of(s.catalog.jobs) {
+		switch {
+		case j.waits != nil:
+			s.catalog.refreshed(j, *j.waits)
+		case same || !slices.Contains(j.Spec.CalendarNames(), name):
+		case !j.Valid(): // perhaps for another reason
+			s.catalog.Refresh(j)
+		default:
+			s.recomplete(j)
+		}
+	}
+}
+
+// recomplete takes in that a calendar of a valid job has changed.
+func (s *Calendars) recomplete(j *Job) {
+	c, v := s.catalog, view{spec: j.Spec, ticks: j.Ticks, stamp: j.stamp}
+	v.complete(c.loop.Tree, s.read)
+	j.stamp = v.stamp
+	c.setSpec(j, v.spec, v.ticks, v.ticksErr)
+	c.setSlots(j, true)
+	c.Agenda.Wake(j)
+	c.loop.Tell(Changed{Job: j, Spec: true})
+}
+
+// complete parses a view whose spec names calendars, all of which are known.
+func (v *view) complete(tree zkrec.Tree, calendars zkrec.ReadCalendars) {
+	v.stamp.Version.Calendars = calendars.Versions(*v.spec)
+	if v.specErr != nil || v.ticks != nil && v.ticks.Version == v.stamp.Version {
+		return
+	}
+	spec := calendars.Into(*v.spec)
+	v.spec, v.ticks, v.ticksErr = &spec, nil, nil
+	if parsed, err := ticks.JobOf(tree.Group(), v.spec, v.stamp.Version); err == nil {
+		v.ticks = &parsed
+	} else {
+		v.ticksErr = err
+	}
+}
