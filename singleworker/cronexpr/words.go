@@ -13,6 +13,10 @@ import (
 // with the same words, both fire at the same times.
 func (s *Schedule) Words() string {
 	switch r := s.rule.(type) {
+	case window:
+		return (&Schedule{loc: s.loc, rule: r.rule}).Words()
+	case filtered:
+		return (&Schedule{loc: s.loc, rule: r.rule}).Words()
 	case *cron:
 		return r.words()
 	case every:

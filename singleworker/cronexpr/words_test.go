@@ -210,3 +210,21 @@ func TestWordsTellSchedulesApart(t *testing.T) {
 		t.Errorf("only %d different words", len(meanings))
 	}
 }
+
+type noTime struct{}
+
+func (noTime) Keeps(time.Time) (kept bool, from, until time.Time) { return false, from, until }
+
+// Bounds and filters leave the words as they are.
+func TestWordsOfPartsOfASchedule(t *testing.T) {
+	t.Parallel()
+	whole, err := Parse("30 2 * * *", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []*Schedule{whole.Within(time.Unix(0, 0), time.Time{}), whole.Only(noTime{}), whole.Within(time.Time{}, time.Unix(0, 0)).Only(noTime{})} {
+		if part.Words() != whole.Words() || part.String() != whole.String() {
+			t.Errorf("a part of %q (%s) is %q (%s)", whole, whole.Words(), part, part.Words())
+		}
+	}
+}

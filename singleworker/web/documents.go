@@ -106,7 +106,7 @@ func (d documents) ticks(r *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
 	ticks := api.TicksOf(of.status, d.group.now(), n)
-	return encoded(api.TickList(of.status, ticks, api.LeftOutOf(of.status, d.group.now(), ticks, n)), nil)
+	return encoded(api.TickList(of.status, ticks, api.LeftOutOf(of.status, d.group.now(), ticks)), nil)
 }
 
 func (d documents) instance(r *http.Request) ([]byte, error) {

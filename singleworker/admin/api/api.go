@@ -194,14 +194,17 @@ type LeftOut struct {
 	Calendar string    `json:"calendar"` // as the job names it: "-de-holidays"
 }
 
-// LeftOutOf are the first n times of a job's schedule that its calendars leave out, after a time
+// maxLeftOut is how many times of LeftOutOf there are at most.
+const maxLeftOut = 20
+
+// LeftOutOf are the first 20 times of a job's schedule that its calendars leave out, after a time
 // and before the last of its ticks.
-func LeftOutOf(of admin.JobStatus, after time.Time, ticks []Tick, n int) (list []LeftOut) {
+func LeftOutOf(of admin.JobStatus, after time.Time, ticks []Tick) (list []LeftOut) {
 	schedule, err := of.Job.Uncalendared().ParseSchedule()
 	if err != nil || len(of.Job.Calendars) == 0 || len(ticks) == 0 {
 		return list
 	}
-	for at := schedule.Next(after); !at.IsZero() && at.Before(ticks[len(ticks)-1].Tick) && len(list) < n; at = schedule.Next(at) {
+	for at := schedule.Next(after); !at.IsZero() && at.Before(ticks[len(ticks)-1].Tick) && len(list) < maxLeftOut; at = schedule.Next(at) {
 		if by := of.Job.LeftOutBy(at); by != "" {
 			list = append(list, LeftOut{at.UTC(), at.In(schedule.Location()), by})
 		}
@@ -212,7 +215,7 @@ func LeftOutOf(of admin.JobStatus, after time.Time, ticks []Tick, n int) (list [
 // TickList is the document of ticks of a job, and of the times between them that are none.
 func TickList(of admin.JobStatus, ticks []Tick, out []LeftOut) Document {
 	return New("TickList", Named{Name: of.Name}, ScheduleOf(of.Job), ItemsOf(ticks), struct {
-		LeftOut []LeftOut `json:"left_out,omitempty"` // the first of them
+		LeftOut []LeftOut `json:"left_out,omitempty"` // the first 20
 	}{out})
 }
 

@@ -75,3 +75,20 @@ func TestCalendarShowIsAFile(t *testing.T) {
 		t.Errorf("exit %d, calls %q, want %q: %s", code, h.fake.calls, want, h.errs.String())
 	}
 }
+
+// Next shows the times that are left out, and by which calendar.
+func TestNextLeftOutGolden(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	is, err := job.CalendarTimes{}.Add(testNow, job.Calendar{TimeZone: "Europe/Berlin", Dates: []string{"2026-11-23..2026-11-24"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := job.CalendarTimes{}.Add(testNow, job.Calendar{Weekdays: []string{"mon..fri"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job.Job{Name: "nightly", Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Calendars: []string{"-de-holidays", "workdays"}}.WithDefaults()
+	h.fake.jobs["nightly"] = admin.JobStatus{Name: "nightly", Job: j.WithCalendars(map[string]job.CalendarTimes{"de-holidays": is, "workdays": work})}
+	golden(t, "next-left-out", h.transcript("next", "nightly", "-n", "3")+"\n"+h.transcript("next", "nightly", "-n", "1", "-o", "json"))
+}

@@ -93,7 +93,7 @@ func putTicks(r *reply, of admin.JobStatus, n int) error {
 		return err
 	}
 	ticks := api.TicksOf(of, after, n)
-	out := api.LeftOutOf(of, after, ticks, n)
+	out := api.LeftOutOf(of, after, ticks)
 	return r.put(api.TickList(of, ticks, out), func(p render.Page) {
 		p.Ticks(ticks, out, schedule.Words())
 		switch {
