@@ -55,7 +55,7 @@ func TestCalendarsGolden(t *testing.T) {
 	golden(t, "calendars", strings.Join(texts, "\n"))
 }
 
-// What show prints, set reads.
+// Set reads the text that show prints.
 func TestCalendarShowIsAFile(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
