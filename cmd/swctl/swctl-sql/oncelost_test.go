@@ -21,7 +21,7 @@ type wire struct {
 	mu    sync.Mutex
 	lose  string        // what becomes of the next COMMIT: see wireTx.Commit
 	down  bool          // nothing can begin
-	fails int           // so many transactions cannot begin
+	fails int           // so many transactions, and queries outside of them, cannot begin
 	begun chan struct{} // closed when something begins after a COMMIT of the kind "late"
 	other func() error  // run before the answer of a COMMIT of the kind "overtaken"
 }
@@ -30,6 +30,7 @@ type wireConn struct {
 	driver.Conn
 
 	w    *wire
+	inTx bool
 	late sync.WaitGroup // a COMMIT that is on its way
 }
 
@@ -58,13 +59,15 @@ func (c *wireConn) Close() error {
 }
 
 func (c *wireConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	if !c.inTx && c.w.isDown() {
+		return nil, errWire
+	}
 	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query) //nolint:forcetypeassert // all three do
 }
 
 func (c *wireConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	down := c.w.isDown()
 	c.w.mu.Lock()
-	down := c.w.down || c.w.fails > 0
-	c.w.fails = max(0, c.w.fails-1)
 	if c.w.begun != nil {
 		close(c.w.begun)
 		c.w.begun = nil
@@ -74,7 +77,22 @@ func (c *wireConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 		return nil, errWire
 	}
 	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts) //nolint:forcetypeassert // as above
+	c.inTx = err == nil
 	return &wireTx{tx, c}, err
+}
+
+// isDown reports whether a transaction, or a query outside of one, is to fail.
+func (w *wire) isDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	down := w.down || w.fails > 0
+	w.fails = max(0, w.fails-1)
+	return down
+}
+
+func (tx *wireTx) Rollback() error {
+	tx.c.inTx = false
+	return tx.Tx.Rollback()
 }
 
 // Commit loses the answer of a COMMIT, the request, with another run before it is noticed, or the
@@ -82,6 +100,7 @@ func (c *wireConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 // while. Or it has the request arrive when the next transaction begins.
 func (tx *wireTx) Commit() error {
 	w := tx.c.w
+	tx.c.inTx = false
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lose := w.lose
