@@ -137,6 +137,8 @@ func (h handler) Handle(n session.Notice) {
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)
 		h.deputy.Watch(n.Slot)
+	case owner.Confirmed:
+		h.journal.Advance(n.Slot)
 	case owner.TakenOver:
 		h.observer.TakenOver(n.Silent)
 	case owner.Moving:

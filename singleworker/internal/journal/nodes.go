@@ -216,6 +216,8 @@ func (j *Journal) advance(n *node) {
 		switch {
 		case !j.loop.Joined():
 			return // continued when joined again
+		case w.isClaim() && !j.owner.Sessions.Confirm(n.slot):
+			return // continued when that is told
 		case !n.known, n.late != late, n.dropped && w.needsHistory():
 			j.fetch(n, late)
 			return

@@ -33,6 +33,8 @@ type (
 		Slot  string
 		Cause error
 	}
+	// Confirmed tells that the record of an owned slot was read in a new session.
+	Confirmed struct{ Slot string }
 	// TakenOver tells that this instance has taken a slot from an owner that had died, or had not
 	// claimed a run in time, and for how long that had sent no heartbeat for it, by ZooKeeper's clock.
 	TakenOver struct{ Silent time.Duration }
@@ -54,7 +56,8 @@ type Config struct {
 
 // Owner owns slots.
 type Owner struct {
-	Pulse *Pulse
+	Pulse    *Pulse
+	Sessions *Sessions
 
 	loop    *session.Loop
 	member  *member.Member
@@ -89,6 +92,8 @@ type Ownership struct {
 	Origin Origin
 
 	version int32 // of the alive node: what guards check
+	epoch   int   // the session in which the alive node was seen to be so
+	looked  int   // the session in which Sessions has asked for a look
 }
 
 // New returns an owner of nothing.
@@ -99,6 +104,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, cfg Config) *
 			Self: m.Self(), SyncPeriod: cfg.SyncPeriod, IdleBeat: cfg.IdleBeat, MaxSlots: cfg.MaxSlots, Weight: cfg.Weight, Soon: c.Soon,
 		}),
 	}
+	o.Sessions = &Sessions{owner: o}
 	o.Pulse = &Pulse{owner: o, claims: make(map[string]int), takes: make(map[string]lease.Take)}
 	return o
 }
@@ -139,6 +145,7 @@ func (o *Owner) Step(ev lease.Event) {
 	case lease.Expired:
 		// The others take over from now on: runs end at once, whatever their lease says.
 		o.Lapse()
+		o.Sessions.epoch++
 	}
 	var slots []*reading
 	var lives []lease.Member
@@ -199,7 +206,7 @@ func (o *Owner) gained(a lease.Gained) {
 	slot := string(a.Slot)
 	o.owned[slot] = &Ownership{
 		Token: a.Token, Lease: o.leases.Open(a.Slot, a.Token, a.Until), Since: o.loop.Clock.Wall(), From: a.From,
-		Origin: cmp.Or(o.origins[a.Slot], Unsure), version: a.Version,
+		Origin: cmp.Or(o.origins[a.Slot], Unsure), version: a.Version, epoch: o.Sessions.epoch,
 	}
 	delete(o.origins, a.Slot)
 	if a.From == "" {

@@ -27,7 +27,7 @@ type reading struct {
 
 // readSlots reads the slots of one step together, and signs of life: a group may have thousands.
 func (o *Owner) readSlots(asked []*reading, who []lease.Member) {
-	signs := o.livesOf(who)
+	signs, epoch := o.livesOf(who), o.Sessions.epoch
 	o.loop.Async("read slots", func(ctx context.Context) func() {
 		slotReader{o.loop, signs}.fetch(ctx, asked)
 		return func() {
@@ -35,12 +35,12 @@ func (o *Owner) readSlots(asked []*reading, who []lease.Member) {
 				o.member.Departed.Heard(signs.at)
 				o.Step(signs.read)
 			}
-			o.slotsRead(asked)
+			o.slotsRead(asked, epoch)
 		}
 	})
 }
 
-func (o *Owner) slotsRead(read []*reading) {
+func (o *Owner) slotsRead(read []*reading, epoch int) {
 	for _, r := range read {
 		path := o.loop.Tree.Alive(r.slot)
 		o.catalog.Report(r.slot, session.ReadError(path, r.err), path)
@@ -50,6 +50,7 @@ func (o *Owner) slotsRead(read []*reading) {
 			o.catalog.Repair(r.slot)
 		}
 		o.Step(lease.SlotRead{Slot: lease.Slot(r.slot), Outcome: outcomeOf(r.err), Record: r.rec})
+		o.Sessions.read(r, epoch)
 	}
 }
 

@@ -295,6 +295,8 @@ func (r *Rooms) routeToJournal(n session.Notice) {
 		}
 	case owner.Gained:
 		r.Journal.Gained(n.Slot)
+	case owner.Confirmed:
+		r.Journal.Advance(n.Slot)
 	case owner.Lost:
 		r.Journal.Lost(n.Slot, n.Cause)
 	}

@@ -112,3 +112,41 @@ func TestJobsThatAreSubmittedAgainAfterALoss(t *testing.T) {
 		}
 	})
 }
+
+// A job is submitted again after a backup, and comes to the same owner. The backup's records say
+// that this instance owns the job that was there before: it must not claim by the ownership that
+// was lost with the data, although the versions of the nodes are the same.
+func TestOwnershipThatZooKeeperHasForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		submit := func() {
+			if err := c.Submit(t.Context(), job.Job{Name: "job", Schedule: "* * * * * *", Handler: "work"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(settled)
+		}
+		c.Start("i0", swtest.Setup{Handlers: map[string]singleworker.Handler{"work": working(10 * time.Millisecond)}})
+		time.Sleep(settled)
+		submit()
+		backup := c.Server.Snapshot()
+		if err := c.Cancel(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(settled)
+		submit()
+		runs := c.Runs()
+		forgotten := runs[len(runs)-1].Token
+		if err := c.Reset(backup); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*session + settled)
+		for _, r := range c.Runs()[len(runs):] {
+			if r.Token == forgotten {
+				t.Errorf("the tick of %v is run with token %d, which is of another job", r.Tick, r.Token)
+			}
+		}
+		if n := len(c.Runs()) - len(runs); n < 9 {
+			t.Errorf("the job ran %d times", n)
+		}
+	})
+}
