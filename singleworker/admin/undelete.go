@@ -100,9 +100,8 @@ type UndeleteOptions struct {
 // history, as does one after which 1,000 others were canceled. Under another name it has the
 // handler of before, and is no longer a job that is declared in code. The Outcome is
 // OutcomeUndeleted. Errors: *invalid.FieldError for a name, or for a calendar that is not there,
-// ErrNotFound if nothing is kept of such
-// a job, ErrExists if the name is used again, ErrUnreadable, ErrConflict, ErrFull, ErrDenied,
-// ErrUnavailable.
+// ErrNotFound if nothing is kept of such a job, ErrExists if the name is used again, ErrUnreadable,
+// ErrConflict, ErrFull, ErrDenied, ErrUnavailable.
 func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions) (Change, error) {
 	u := undeletion{ed: c.editor, name: name, as: cmp.Or(opts.As, name)}
 	for _, name := range []string{u.name, u.as} {

@@ -82,9 +82,10 @@ func (j Job) checkCalendars() error {
 	if len(j.Calendars) > MaxCalendars {
 		return Invalid("Calendars", fmt.Sprintf("%d calendars", len(j.Calendars)), fmt.Errorf("are too many, at most %d are allowed", MaxCalendars))
 	}
-	for i, name := range j.CalendarNames() {
+	names := j.CalendarNames()
+	for i, name := range names {
 		err := CheckCalendarName(name)
-		if err == nil && slices.Contains(j.CalendarNames()[:i], name) {
+		if err == nil && slices.Contains(names[:i], name) {
 			err = errors.New("is there twice")
 		}
 		if err == nil {

@@ -56,17 +56,17 @@ func (c Calendar) Encode() []byte {
 	return c.unknown.Encode(c)
 }
 
-// ParseCalendar reads a node that was last written at mtime: no time is left out. It refuses
+// parseCalendar reads a node that was last written at mtime: no time is left out. It refuses
 // unreadable records, newer schemas, and contents that are not valid.
-func ParseCalendar(data []byte, mtime time.Time) (c Calendar, err error) {
+func parseCalendar(data []byte, mtime time.Time) (c Calendar, times job.CalendarTimes, err error) {
 	if len(data) > maxCalendarBytes {
-		return Calendar{}, fmt.Errorf("calendar has %d bytes, at most %d are read", len(data), maxCalendarBytes)
+		return Calendar{}, times, fmt.Errorf("calendar has %d bytes, at most %d are read", len(data), maxCalendarBytes)
 	}
 	if err := parsed("calendar", data, c.unknown.Decode(data, &c), &c.Schema); err != nil {
-		return Calendar{}, err
+		return Calendar{}, times, err
 	}
 	if len(c.Contents) == 0 {
-		return Calendar{}, fmt.Errorf("calendar %s has no content", excerpt(data))
+		return Calendar{}, times, fmt.Errorf("calendar %s has no content", excerpt(data))
 	}
 	for i := range c.Contents {
 		of := &c.Contents[i]
@@ -74,23 +74,15 @@ func ParseCalendar(data []byte, mtime time.Time) (c Calendar, err error) {
 			of.Since = mtime.UnixMilli()
 		}
 		if err := CheckTime(of.Since); err != nil {
-			return Calendar{}, fmt.Errorf("calendar: content %d: %w", i+1, err)
+			return Calendar{}, times, fmt.Errorf("calendar: content %d: %w", i+1, err)
 		}
 	}
-	if _, err := c.Times(); err != nil {
-		return Calendar{}, err
-	}
-	return c, nil
-}
-
-// Times are the calendar's, for the jobs that name it.
-func (c Calendar) Times() (times job.CalendarTimes, err error) {
 	for _, of := range c.Contents {
 		if times, err = times.Add(time.UnixMilli(of.Since), of.Is); err != nil {
-			return job.CalendarTimes{}, fmt.Errorf("calendar since %s: %w", time.UnixMilli(of.Since).UTC().Format(time.RFC3339), err)
+			return Calendar{}, job.CalendarTimes{}, fmt.Errorf("calendar since %s: %w", time.UnixMilli(of.Since).UTC().Format(time.RFC3339), err)
 		}
 	}
-	return times, nil
+	return c, times, nil
 }
 
 // Present is the content that holds now.
@@ -132,9 +124,7 @@ type ReadCalendars map[string]ReadCalendar
 // NewCalendar takes in the data of a calendar's node, which was last written at mtime.
 func NewCalendar(data []byte, version int32, mtime time.Time) (read ReadCalendar) {
 	read.Version = version
-	if read.Calendar, read.Err = ParseCalendar(data, mtime); read.Err == nil {
-		read.Times, read.Err = read.Calendar.Times()
-	}
+	read.Calendar, read.Times, read.Err = parseCalendar(data, mtime)
 	return read
 }
 
