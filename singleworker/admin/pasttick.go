@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -25,23 +27,51 @@ func (p past) pastTick(request zkrec.Request, at time.Time, again bool, waiting 
 	if p.historyErr != nil {
 		return nil, fmt.Errorf("%w: the history: %w", ErrUnreadable, p.historyErr)
 	}
-	local := func(t time.Time) string { return t.In(p.job.Job.Zone()).Format(time.RFC3339) }
 	tick, nearest := p.tickOf(at)
-	spec := p.of.spec
-	switch {
-	case tick.IsZero():
+	if tick.IsZero() {
 		return nil, refused("is no tick of the schedule that was in effect then: %s", nearest)
-	case !tick.After(zkrec.Time(spec.ActiveLayout().Since)):
-		return nil, refused("is of the time before the job had these shards, at %s", local(zkrec.Time(spec.ActiveLayout().Since)))
-	case tick.After(zkrec.Time(p.tick.Watermark)):
-		return nil, refused("is not past: the schedule is to run it yet")
 	}
-	request.Tick, request.Past, request.Attempt = tick.UnixMilli(), history.PastForgotten, 1
-	entries := p.attempts(tick)
+	if err := p.isPast(tick); err != nil {
+		return nil, refused("%w", err)
+	}
+	next, err := p.nextAttempt(request, tick, p.newestFirst(), waiting)
+	switch {
+	case errors.Is(err, errNotBegun):
+		return nil, refused("%w", err)
+	case err != nil:
+		return nil, err
+	case next.Past == history.PastForgotten && !again:
+		return nil, fmt.Errorf("%w: the history of the job has forgotten it", ErrTickDone)
+	case next.Past.Again() && !again:
+		return nil, fmt.Errorf("%w: its attempt %d is ok", ErrTickDone, next.Attempt-1)
+	}
+	return &next, nil
+}
+
+// isPast refuses a tick that the slot's schedule runs, or another slot had.
+func (p past) isPast(tick time.Time) error {
+	began := zkrec.Time(p.of.spec.ActiveLayout().Since)
+	switch {
+	case !tick.After(began):
+		return fmt.Errorf("is of the time before the job had these shards, at %s", began.In(p.job.Job.Zone()).Format(time.RFC3339))
+	case tick.After(zkrec.Time(p.tick.Watermark)):
+		return errors.New("is not past: the schedule is to run it yet")
+	}
+	return nil
+}
+
+// errNotBegun is why a past tick of a job with BeforeTick is not run.
+var errNotBegun = errors.New("is of a job that has BeforeTick, which is not known to have returned nil for it")
+
+// nextAttempt completes the request for a further attempt at a past tick of the slot, which has
+// these entries, the latest first. Errors: ErrTickOpen, errNotBegun.
+func (p past) nextAttempt(request zkrec.Request, tick time.Time, entries []history.Entry, waiting map[string]zkrec.Request) (zkrec.Request, error) {
+	entries = slices.Collect(ofTick(entries, tick))
+	request.Kind, request.Tick, request.Past, request.Attempt = zkrec.RequestPast, tick.UnixMilli(), history.PastForgotten, 1
 	if len(entries) > 0 {
 		last := entries[0]
 		if request.Past = pastOf(last); request.Past == "" || last.NextAttempt != "" {
-			return nil, fmt.Errorf("%w: its attempt %d is %s", ErrTickOpen, last.Attempt, strings.TrimSpace(string(last.State)+" "+last.NextAttempt))
+			return request, fmt.Errorf("%w: its attempt %d is %s", ErrTickOpen, last.Attempt, strings.TrimSpace(string(last.State)+" "+last.NextAttempt))
 		}
 		if last.RunID != "" {
 			request.Attempt, request.Failures = last.Attempt+1, last.Failures
@@ -54,19 +84,14 @@ func (p past) pastTick(request zkrec.Request, at time.Time, again bool, waiting 
 		request.Failures = request.Attempt - 1 // no resolver is asked about effects to be made again
 	}
 	for id, other := range waiting {
-		if other.Tick == request.Tick {
-			return nil, fmt.Errorf("%w: request %s asks for it", ErrTickOpen, id)
+		if other.Names(request.Tick) {
+			return request, fmt.Errorf("%w: request %s asks for it", ErrTickOpen, id)
 		}
 	}
-	switch {
-	case spec.ActiveLayout().BeforeTick != "" && !slices.ContainsFunc(entries, func(e history.Entry) bool { return !e.Begun.IsZero() }):
-		return nil, refused("is of a job that has BeforeTick, which is not known to have returned nil for it")
-	case request.Past == history.PastForgotten && !again:
-		return nil, fmt.Errorf("%w: the history of the job has forgotten it", ErrTickDone)
-	case request.Past.Again() && !again:
-		return nil, fmt.Errorf("%w: its attempt %d is ok", ErrTickDone, request.Attempt-1)
+	if p.of.spec.ActiveLayout().BeforeTick != "" && !slices.ContainsFunc(entries, func(e history.Entry) bool { return !e.Begun.IsZero() }) {
+		return request, errNotBegun
 	}
-	return &request, nil
+	return request, nil
 }
 
 // pastOf is why the tick of its last entry may be run by name; "" if it is in progress.
@@ -84,14 +109,15 @@ func pastOf(e history.Entry) history.Past {
 	return ""
 }
 
-// attempts are the entries of a tick of the schedule, the last one first.
-func (p past) attempts(tick time.Time) (of []history.Entry) {
-	for _, e := range p.newestFirst() {
-		if covers(e, tick) && e.OfTick() {
-			of = append(of, e)
+// ofTick are the entries of a tick of the schedule.
+func ofTick(entries []history.Entry, tick time.Time) iter.Seq[history.Entry] {
+	return func(yield func(history.Entry) bool) {
+		for _, e := range entries {
+			if covers(e, tick) && e.OfTick() && !yield(e) {
+				return
+			}
 		}
 	}
-	return of
 }
 
 // tickOf is the tick in the second of a time, by the schedule that was in effect then, or by the

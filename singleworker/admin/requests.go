@@ -23,20 +23,26 @@ const (
 	RequestRun  = zkrec.RequestRun  // a manual run
 	RequestPast = zkrec.RequestPast // a further attempt at a past tick
 	RequestStop = zkrec.RequestStop // the end of a run
+	// RequestBackfill is a further attempt at each of many past ticks.
+	RequestBackfill = zkrec.RequestBackfill
 )
 
 // Request is a pending request of an operator to the owner of a job, or of a
 // shard.
 type Request struct {
-	ID     string    `json:"id"`
-	Slot   string    `json:"name"`        // the job, or the shard: "report[3]"
-	Kind   string    `json:"kind"`        // RequestRun, RequestPast, RequestStop; empty if it cannot be read, or is not yet: see Requests
+	ID   string `json:"id"`
+	Slot string `json:"name"` // the job, or the shard: "report[3]"
+	// Kind is RequestRun, RequestPast, RequestBackfill or RequestStop. It is empty if the request
+	// cannot be read, or is not read yet: see Requests.
+	Kind   string    `json:"kind"`
 	At     time.Time `json:"at,omitzero"` // by the operator's clock; zero if it cannot be read
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	// Tick is the past tick that is to be run, and Past why it may. Other requests have neither.
 	Tick time.Time    `json:"tick,omitzero"`
 	Past history.Past `json:"past,omitempty"`
+	// Backfill is how far a backfill is. Its runs have requests of their own: its ID and a number.
+	Backfill *BackfillProgress `json:"backfill,omitempty"`
 	// RunID is the run to stop, or the manual run that the request has started;
 	// empty while it waits.
 	RunID string `json:"run_id,omitempty"`
@@ -44,6 +50,15 @@ type Request struct {
 	// function and its line on each line, the innermost first, at most 4 KiB. Empty if it has ended by
 	// then.
 	Stack string `json:"stack,omitempty"`
+}
+
+// BackfillProgress is how far a backfill is.
+type BackfillProgress struct {
+	From  time.Time `json:"from"` // the first of its ticks
+	To    time.Time `json:"to"`   // the last of them
+	Total int       `json:"total"`
+	Taken int       `json:"taken"` // ticks that were begun
+	Next  time.Time `json:"next"`  // the next one
 }
 
 // Requests lists the pending requests of a job, including those of its shards,
@@ -86,7 +101,13 @@ func (rd reader) requestsOf(ctx context.Context, pasts []past) ([]Request, error
 }
 
 func requestOf(id, slot string, w zkrec.Request) Request {
-	return Request{ID: id, Slot: slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, Tick: zkrec.Time(w.Tick), Past: w.Past, RunID: w.RunID}
+	r := Request{ID: id, Slot: slot, Kind: w.Kind, At: w.At, By: w.By, Reason: w.Reason, Tick: zkrec.Time(w.Tick), Past: w.Past, RunID: w.RunID}
+	if b := w.Backfill; w.Kind == RequestBackfill {
+		r.Backfill = &BackfillProgress{
+			From: zkrec.Time(b.From), To: zkrec.Time(b.To), Total: b.Total, Taken: b.Total - b.Left(), Next: zkrec.Time(b.Rows[0].Tick),
+		}
+	}
+	return r
 }
 
 // stack is where the handler of a run was that did not end when it was told to; "" if there was
@@ -102,11 +123,10 @@ func (rd reader) stack(ctx context.Context, slot, runID string) (string, error) 
 	return "", nil
 }
 
-// CancelRequests cancels pending manual runs of a job that have not started: those
-// of one request, which may be several for a job with shards, or all if id is empty.
-// It returns the canceled requests, possibly an empty list, and even with an error.
-// A run that has started is not affected: see [Client.StopRun]. Errors: as
-// Requests, and ErrConflict.
+// CancelRequests cancels pending manual runs of a job that have not started, and the rest of
+// backfills: those of one request, which may be several for a job with shards, or all if id is
+// empty. It returns the canceled requests, possibly an empty list, and even with an error. A run
+// that has started is not affected: see [Client.StopRun]. Errors: as Requests, and ErrConflict.
 func (c *Client) CancelRequests(ctx context.Context, name, id string) ([]Request, error) {
 	if err := checkSlot(name); err != nil {
 		return nil, err

@@ -75,16 +75,8 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		return TriggerResult{}, err
 	}
 	a.judge = func(slot past, waiting map[string]zkrec.Request) (*zkrec.Request, error) {
-		schedule, err := slot.job.Job.ParseSchedule()
-		switch {
-		case err == nil && schedule.Always():
-			return nil, &invalid.FieldError{Field: "name", Value: name, Err: errors.New("names a job that always runs: stop its run, and the next one begins after a pause")}
-		case slot.job.State == StateInvalid:
-			return nil, fmt.Errorf("%w: %s", ErrUnreadable, slot.job.Reason)
-		case slot.job.State != StateOwned && len(slot.able) == 0 && !opts.WaitForHandler:
-			return nil, fmt.Errorf("%w: %s", ErrNoHandler, slot.job.Reason)
-		case len(waiting) >= zkrec.MaxRequests:
-			return nil, fmt.Errorf("%w: %d, at most %d are allowed", ErrBusy, len(waiting), zkrec.MaxRequests)
+		if err := slot.mayBeAsked(waiting, opts.WaitForHandler); err != nil {
+			return nil, err
 		}
 		if !opts.Tick.IsZero() {
 			return slot.pastTick(a.request, opts.Tick, opts.Again, waiting)
@@ -95,6 +87,22 @@ func (c *Client) Trigger(ctx context.Context, name string, opts TriggerOptions) 
 		return TriggerResult{}, fmt.Errorf("trigger %s: %w", name, err)
 	}
 	return TriggerResult{ID: a.id, Job: a.status}, nil
+}
+
+// mayBeAsked refuses a request for a run that nobody can do, or that waits for too many others.
+func (p past) mayBeAsked(waiting map[string]zkrec.Request, waitForHandler bool) error {
+	schedule, err := p.job.Job.ParseSchedule()
+	switch {
+	case err == nil && schedule.Always():
+		return &invalid.FieldError{Field: "name", Value: p.slot, Err: errors.New("names a job that always runs: stop its run, and the next one begins after a pause")}
+	case p.job.State == StateInvalid:
+		return fmt.Errorf("%w: %s", ErrUnreadable, p.job.Reason)
+	case p.job.State != StateOwned && len(p.able) == 0 && !waitForHandler:
+		return fmt.Errorf("%w: %s", ErrNoHandler, p.job.Reason)
+	case len(waiting) >= zkrec.MaxRequests:
+		return fmt.Errorf("%w: %d, at most %d are allowed", ErrBusy, len(waiting), zkrec.MaxRequests)
+	}
+	return nil
 }
 
 // AwaitRun waits until a manual run has ended and is not to be repeated after an interruption, and

@@ -185,7 +185,11 @@ func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 	}
 	b.Slots = jobTableOf(nil, slots)
 	for _, request := range d.requests {
-		b.Requests = append(b.Requests, strings.TrimSpace(request.Kind+" of "+request.Slot+" "+plain.Relative(request.At, l.now)+" by "+request.By+" "+request.Reason))
+		what := request.Kind
+		if b := request.Backfill; b != nil {
+			what = words.Backfill(*b, l.stamp(b.Next).Full())
+		}
+		b.Requests = append(b.Requests, strings.TrimSpace(what+" of "+request.Slot+" "+plain.Relative(request.At, l.now)+" by "+request.By+" "+request.Reason))
 	}
 	b.ticks(d.status, l)
 	at, err := timeOf(r, "at")

@@ -80,6 +80,11 @@ func Cause(run history.Run) string {
 	return text + By(run.AskedBy, run.AskedReason)
 }
 
+// Backfill is how far a backfill is. The time of its next tick is given as a text.
+func Backfill(b admin.BackfillProgress, next string) string {
+	return fmt.Sprintf("runs of past ticks, %d of %d begun, next %s", b.Taken, b.Total, next)
+}
+
 // StopAsked is who has asked for the end of a run of the job, and the remedy if it does not end.
 func StopAsked(job admin.JobStatus, r admin.Request, now time.Time) string {
 	text := strings.TrimSpace(plain.Relative(r.At, now) + By(r.By, r.Reason))

@@ -18,7 +18,8 @@ type change struct {
 	guard  owner.Guard
 	ops    []zkconn.Op
 	// Indices of single operations, or -1.
-	requestAt int // checks that a request still exists
+	requestAt int // checks that a request still exists, or takes the next tick off a backfill
+	takenAt   int // creates the request for that tick
 	recordAt  int // sets the tick node
 	pagesAt   int // sets, or creates, the first of the pages of the history that were changed
 	removeAt  int // deletes a request
@@ -57,7 +58,7 @@ func (ch *change) log(j *Journal, n *node, record *zkrec.Tick) {
 // has.
 func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 	tree := j.loop.Tree
-	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, recordAt: -1, pagesAt: -1, removeAt: -1}
+	ch := &change{Stored: n.Stored, guard: guard, requestAt: -1, takenAt: -1, recordAt: -1, pagesAt: -1, removeAt: -1}
 	ch.ops = append(make([]zkconn.Op, 0, len(guard.Ops)+beside), guard.Ops...)
 	if n.late != "" {
 		ch.add(zkconn.DeleteOp(tree.Late(n.slot, n.late), zkconn.AnyVersion))
@@ -76,7 +77,17 @@ func (j *Journal) prepare(n *node, w *write, guard owner.Guard) *change {
 		return ch
 	}
 	plan := w.commit.Plan
-	if w.commit.Opens() && plan.Record.Manual != "" {
+	switch {
+	case plan.Backfill != nil:
+		next, rest := plan.Backfill.Next()
+		path, version := tree.Request(n.slot, rest.ID), plan.Backfill.Version
+		ch.takenAt = ch.add(zkconn.CreateOp(tree.Request(n.slot, next.ID), next.Encode()))
+		if len(rest.Backfill.Rows) > 0 {
+			ch.requestAt = ch.add(zkconn.SetOp(path, rest.Encode(), version))
+		} else {
+			ch.requestAt = ch.add(zkconn.DeleteOp(path, version))
+		}
+	case w.commit.Opens() && plan.Record.Manual != "":
 		// The list of requests may be old: one that was canceled no longer exists.
 		ch.requestAt = ch.add(zkconn.CheckOp(tree.Request(n.slot, plan.Record.Manual), zkconn.AnyVersion))
 	}
@@ -170,6 +181,17 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 		}
 	case reason != nil:
 		j.finish(n, w, reason)
+	case r.Refused >= 0 && r.Refused == ch.requestAt && w.commit.Plan.Backfill != nil && isConflict(r.Err):
+		if n.own != nil {
+			n.own.requests.remove(w.commit.Plan.Backfill.ID) // somebody has stopped it, or taken its next tick
+			j.ReadRequests(n.slot)
+		}
+		j.finish(n, w, ticks.ErrNoRequest)
+	case r.Refused >= 0 && r.Refused == ch.takenAt && errors.Is(r.Err, zkconn.ErrNodeExists):
+		j.loop.Log.Warn("backfill ignored: somebody has made the request for its next tick: delete that", "job", n.slot,
+			"path", j.loop.Tree.Request(n.slot, w.commit.Plan.Record.Manual))
+		j.requestDone(n.slot, w.commit.Plan.Backfill.ID)
+		j.finish(n, w, ticks.ErrNoRequest)
 	case r.Refused >= 0 && r.Refused == ch.requestAt && errors.Is(r.Err, zkconn.ErrNoNode):
 		j.requestDone(n.slot, w.commit.Plan.Record.Manual)
 		j.finish(n, w, ticks.ErrNoRequest)

@@ -281,6 +281,10 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:
 		n.open = w.commit.Plan.Record.RunID
+		if backfill := w.commit.Plan.Backfill; backfill != nil && n.own != nil {
+			n.own.requests.take(backfill)
+			j.ReadRequests(n.slot)
+		}
 		if w.isWithheld(j.member, j.catalog.JobOf(n.slot)) {
 			err = ticks.ErrWithheld
 		}

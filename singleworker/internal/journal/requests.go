@@ -16,9 +16,12 @@ import (
 
 // requests is operators' requests of a slot's owner.
 type requests struct {
-	known   bool
-	list    []ticks.Request // in the order in which they were made; one that cannot be read has no Kind
-	done    map[string]bool // removed, although a pending read may still show them
+	known bool
+	list  []ticks.Request // in the order in which they were made; one that cannot be read has no Kind
+	done  map[string]bool // removed, although a pending read may still show them
+	// taken is the request that this owner has taken off a backfill last, although a pending read may
+	// not show it yet.
+	taken   *ticks.Request
 	reading session.OnePerTime
 	crowded bool // more wait than are read at a time, which was logged
 	// nextLook is, on Mono, when the sync reads them although nothing says so.
@@ -32,6 +35,14 @@ func (r *requests) readable() []ticks.Request {
 
 func (r *requests) remove(id string) {
 	r.list = slices.DeleteFunc(slices.Clone(r.list), func(r ticks.Request) bool { return r.ID == id })
+}
+
+// take notes that a claim has taken the next request off a backfill. The rest is to be read.
+func (r *requests) take(backfill *ticks.Request) {
+	r.remove(backfill.ID)
+	next, _ := backfill.Next()
+	r.taken = &next
+	r.list = append(r.list, next)
 }
 
 // Asked tells that requests for the owners of slots may have changed: of all slots, if none is
@@ -90,7 +101,8 @@ type requestsReading struct {
 	own  *owned
 }
 
-// listed reads the oldest requests, except those that are known: a request never changes.
+// listed reads the oldest requests, except those that are known: only a backfill changes, and is
+// not known any more when this owner has changed it.
 func (r requestsReading) listed(ids []string) {
 	slices.Sort(ids) // they begin with the time
 	known := make(map[string]ticks.Request, len(r.own.requests.list))
@@ -137,7 +149,7 @@ func (r requestsReading) parse(id string, result zkconn.ReadResult) ticks.Reques
 		r.loop.Log.Warn("request ignored: it cannot be read", "job", r.slot, "path", r.loop.Tree.Request(r.slot, id), "err", err)
 		request.Kind = ""
 	}
-	return ticks.Request{ID: id, Request: request}
+	return ticks.Request{ID: id, Version: result.Stat.Version, Request: request}
 }
 
 // warnIfCrowded says, once, that more requests wait than are read.
@@ -184,6 +196,9 @@ func (j *Journal) requested(slot string, own *owned, list []ticks.Request) {
 		own.requests.done = nil
 	}
 	list = slices.DeleteFunc(list, isDone)
+	if taken := own.requests.taken; taken != nil && !slices.ContainsFunc(list, func(r ticks.Request) bool { return r.ID == taken.ID }) {
+		list = append(list, *taken)
+	}
 	sameID := func(a, b ticks.Request) bool { return a.ID == b.ID }
 	changed := !slices.EqualFunc(own.requests.list, list, sameID)
 	own.requests.list = list
@@ -202,6 +217,9 @@ func (j *Journal) requestDone(slot, id string) {
 		return
 	}
 	own.requests.remove(id)
+	if taken := own.requests.taken; taken != nil && taken.ID == id {
+		own.requests.taken = nil
+	}
 	if own.requests.done == nil {
 		own.requests.done = make(map[string]bool)
 	}

@@ -101,6 +101,7 @@ type Ledger struct {
 	// to end.
 	policies  map[string]job.Job
 	stops     map[string]map[string]bool
+	taken     []taken        // by the transaction
 	disowned  map[int64]bool // tokens of ownerships that ZooKeeper has lost
 	schedules map[zone]*cronexpr.Schedule
 	whole     bool // nothing before is unknown
@@ -224,6 +225,7 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 	for _, slot := range order {
 		l.judge(slot, touched[slot])
 	}
+	l.judgeLeft()
 	l.end(txn)
 }
 
@@ -273,6 +275,9 @@ func (t *touch) add(op *txnlog.Op, node, rest string) {
 // note takes in facts that the model does not keep: an instance's ID, and the content of a request.
 func (l *Ledger) note(txn *txnlog.Txn, op *txnlog.Op) {
 	slot, node, rest, ok := l.model.Split(op.Path)
+	if ok && op.Type == txnlog.Delete && slot != "" && node == NodeRequests {
+		l.noteOutlived(slot, rest)
+	}
 	if !ok || op.Type != txnlog.Create || rest == "" {
 		return
 	}
@@ -282,6 +287,7 @@ func (l *Ledger) note(txn *txnlog.Txn, op *txnlog.Op) {
 	if slot != "" && node == NodeRequests {
 		if request, err := zkrec.ParseRequest(op.Data); err == nil && request.IsRun() {
 			add(l.runs, slot, rest)
+			l.judgeTaken(slot, rest, request)
 		} else if err == nil && request.Kind == zkrec.RequestStop {
 			add(l.stops, slot, request.RunID)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
+	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
@@ -105,6 +106,77 @@ func TestPastTicks(t *testing.T) {
 			begin(w)
 			ask(w, "q", 20, 2, history.PastFailed)
 			w.write(38, 1, remove(tree.Request("j", "q")))
+		}, []ledger.Rule{ledger.Claim}},
+	})
+}
+
+// TestBackfills: a claim takes the next tick off a backfill, and leaves the others in it.
+func TestBackfills(t *testing.T) {
+	t.Parallel()
+	// begin has 10 to 30 missed, and all of them asked for.
+	begin := func(w *world) zkrec.Request {
+		w.own(1, "j", "a")
+		rec := w.tick["j"]
+		rec.Watermark = ms(30)
+		w.recordIn(31, 1, "j", rec, missed(10, 30, 3))
+		all := zkrec.Request{Kind: zkrec.RequestBackfill, By: "ann"}
+		for _, at := range []float64{10, 20, 30} {
+			all.Backfill.Add(zkrec.Request{Tick: ms(at), Past: history.PastMissed, Attempt: 1})
+		}
+		w.write(35, operator, create(tree.Request("j", "q"), all.Encode()))
+		return all
+	}
+	claim := func(w *world, id string, next zkrec.Request) txnlog.Op {
+		rec := w.claimed("j", 10, id)
+		rec.Run.Tick, rec.Manual, rec.Watermark, rec.Attempt = next.Tick, id, w.tick["j"].Watermark, next.Attempt
+		rec.AskedFor(history.Asked{AskedBy: "ann", Past: next.Past})
+		rec.History = w.history["j"].Mark()
+		w.tick["j"] = rec.Normal()
+		return set(tree.Tick("j"), rec.Encode())
+	}
+	left := func(rest zkrec.Request) txnlog.Op {
+		if len(rest.Backfill.Rows) == 0 {
+			return remove(tree.Request("j", "q"))
+		}
+		return set(tree.Request("j", "q"), rest.Encode())
+	}
+	taken := func(w *world, at float64, all zkrec.Request) (rest zkrec.Request) {
+		id, next, rest := all.Next("q")
+		w.write(at, 1, create(tree.Request("j", id), next.Encode()), left(rest), claim(w, id, next))
+		w.end(at+1, "j", history.StateOK)
+		w.write(at+2, 1, remove(tree.Request("j", id)))
+		return rest
+	}
+	tell(t, []story{
+		{"to the last", func(w *world) {
+			taken(w, 44, taken(w, 40, taken(w, 36, begin(w))))
+		}, nil},
+		{"and stopped", func(w *world) {
+			taken(w, 36, begin(w))
+			w.write(40, operator, remove(tree.Request("j", "q")))
+		}, nil},
+		{"left in it", func(w *world) {
+			all := begin(w)
+			id, next, _ := all.Next("q")
+			w.write(36, 1, create(tree.Request("j", id), next.Encode()), set(tree.Request("j", "q"), all.Encode()), claim(w, id, next))
+		}, []ledger.Rule{ledger.Claim}},
+		{"the second first", func(w *world) {
+			_, _, all := begin(w).Next("q")
+			id, next, rest := all.Next("q")
+			w.write(36, 1, create(tree.Request("j", id), next.Encode()), left(rest), claim(w, id, next))
+		}, []ledger.Rule{ledger.Claim, ledger.Claim}},
+		{"and not claimed", func(w *world) {
+			id, next, rest := begin(w).Next("q")
+			w.write(36, 1, create(tree.Request("j", id), next.Encode()), left(rest))
+		}, []ledger.Rule{ledger.Claim}},
+		{"that nobody has asked for", func(w *world) {
+			id, next, _ := begin(w).Next("q")
+			w.write(36, operator, remove(tree.Request("j", "q")))
+			w.write(37, 1, create(tree.Request("j", id), next.Encode()), claim(w, id, next))
+		}, []ledger.Rule{ledger.Claim}},
+		{"dropped before its end", func(w *world) {
+			taken(w, 36, begin(w))
+			w.write(40, 1, remove(tree.Request("j", "q")))
 		}, []ledger.Rule{ledger.Claim}},
 	})
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// ReadManual reads the manual runs that wait for a slot's owner, without those that are unreadable:
-// the oldest MaxRequests. They are dated by ZooKeeper's clock. done is called on the loop.
+// ReadManual reads the manual runs that wait for a slot's owner, without those that are unreadable,
+// and without backfills, which have time: the oldest MaxRequests. They are dated by ZooKeeper's
+// clock. done is called on the loop.
 func ReadManual(l *session.Loop, slot string, done func([]ticks.Request, error)) {
 	list := zkconn.Read{Path: l.Tree.Requests(slot), Children: true}
 	l.Read([]zkconn.Read{list}, func(results []zkconn.ReadResult) {
@@ -36,7 +37,7 @@ func manualRuns(ids []string, results []zkconn.ReadResult) (runs []ticks.Request
 		}
 		request, err := zkrec.ParseRequest(result.Data)
 		request.At = result.Stat.Ctime
-		if r := (ticks.Request{ID: ids[i], Request: request}); err == nil && r.IsRun() {
+		if r := (ticks.Request{ID: ids[i], Request: request}); err == nil && r.IsRun() && !r.IsBackfill() {
 			runs = append(runs, r)
 		}
 	}

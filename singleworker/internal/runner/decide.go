@@ -56,7 +56,7 @@ func (r *Runner) decide(j *job) {
 	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan}
 	var act *activity
 	if plan.Opens {
-		if act = r.runs.begin(j, plan.Record); !act.always {
+		if act = r.runs.begin(j, &commit.Plan); !act.always {
 			r.line.enter()
 		}
 	}
@@ -103,6 +103,10 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 	case err == nil:
 		r.jobs.remember(j.Name, current)
 		j.forget(plan.Request)
+		if plan.Backfill != nil {
+			j.forget(plan.Backfill.ID) // until its owner's journal has read the rest
+			j.Requests = append(j.Requests, *act.run.Request)
+		}
 		r.report(j.Name, plan.Entries)
 		if act != nil {
 			if withheld != nil {
@@ -120,6 +124,8 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 	case errors.Is(err, ticks.ErrConflict):
 		r.jobs.remember(j.Name, current)
 		r.warnAhead(j)
+	case errors.Is(err, ticks.ErrNoRequest) && plan.Backfill != nil:
+		j.forget(plan.Backfill.ID)
 	case errors.Is(err, ticks.ErrNoRequest):
 		j.forget(plan.Record.Manual)
 	case errors.Is(err, ticks.ErrSpecChanged) && j.Version != commit.Version: // the new spec is known already

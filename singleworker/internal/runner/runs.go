@@ -45,7 +45,8 @@ type runs struct {
 }
 
 // begin registers a run before its claim is written.
-func (r *runs) begin(j *job, record ticks.Record) *activity {
+func (r *runs) begin(j *job, plan *ticks.Plan) *activity {
+	record := plan.Record
 	act := &activity{run: Run{Job: j.Name, Run: record.Public()}, always: record.Always}
 	act.run.Tick = act.run.Tick.In(j.Schedule.Location())
 	switch act.run.Due = act.run.Tick; {
@@ -55,7 +56,11 @@ func (r *runs) begin(j *job, record ticks.Record) *activity {
 		act.run.Due = act.run.Started // it is not late: nothing was to run it before it was asked for
 	}
 	i := slices.IndexFunc(j.Requests, func(r ticks.Request) bool { return r.ID == record.Manual })
-	if record.Manual != "" && i >= 0 {
+	switch {
+	case plan.Backfill != nil:
+		next, _ := plan.Backfill.Next()
+		act.run.Request = &next
+	case record.Manual != "" && i >= 0:
 		act.run.Request = &j.Requests[i]
 	}
 	act.ctx, act.stop = context.WithCancelCause(r.ctx)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/wall"
 	"github.com/swjobs/singleworker/singleworker/invalid"
@@ -108,6 +109,9 @@ func (w *world) trigger(k int) {
 				if past, err := c.History(ctx, name); err == nil && len(past.Entries) > 0 && w.rng.IntN(2) == 0 {
 					e := past.Entries[w.rng.IntN(len(past.Entries))]
 					opts.Tick, opts.Again = e.Tick, w.rng.IntN(2) == 0
+					if e.RunID == "" {
+						return w.backfill(ctx, c, name, opts)
+					}
 				}
 				_, err := c.Trigger(ctx, name, opts)
 				if no := new(invalid.FieldError); errors.As(err, &no) && no.Field == "Tick" {
@@ -117,6 +121,19 @@ func (w *world) trigger(k int) {
 			})
 		})
 	}
+}
+
+// backfill asks for all past ticks from one on, and sometimes for those that are ok, too.
+func (w *world) backfill(ctx context.Context, c *admin.Client, name string, opts admin.TriggerOptions) error {
+	of := admin.BackfillOptions{From: opts.Tick}
+	if opts.Again {
+		of.Only = []history.Past{history.PastMissed, history.PastFailed, history.PastAgain, history.PastForgotten}
+	}
+	_, err := c.Backfill(ctx, name, of)
+	if no := new(invalid.FieldError); errors.As(err, &no) && (no.Field == "From" || no.Field == "To") {
+		return nil // of former shards
+	}
+	return unless(unlessAlways(err), admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)
 }
 
 // pause pauses a job for a while. Half of the pauses end by themselves.

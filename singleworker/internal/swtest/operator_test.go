@@ -116,6 +116,10 @@ var requests = map[string]request{
 		_, err := c.Trigger(ctx, "job", admin.TriggerOptions{})
 		return err
 	},
+	"Backfill": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Backfill(ctx, "job", admin.BackfillOptions{From: time.Now()})
+		return err
+	},
 	"AwaitRun": func(ctx context.Context, c *admin.Client) error { _, err := c.AwaitRun(ctx, "job", "none"); return err },
 	"Watch": func(ctx context.Context, c *admin.Client) error {
 		return last(c.Watch(ctx, admin.WatchOptions{Pause: time.Hour}))
@@ -319,7 +323,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 			}
 			return err
 		})
-		ask("Trigger", "CancelRequests", "Drain", "AwaitDrained", "Enable", "AwaitOwner", "Disable", "AwaitDrained", "Enable",
+		ask("Trigger", "Backfill", "CancelRequests", "Drain", "AwaitDrained", "Enable", "AwaitOwner", "Disable", "AwaitDrained", "Enable",
 			"DisableAt", "Orders", "EnableAt", "List", "Get", "History", "Histories", "Instance", "Instances", "Names", "ServerTypes",
 			"Foreign", "Unreadable", "Repair", "Requests", "Why", "Past", "Cancel", "Submit", "Clear")
 		entries, err := admin.On(m).Log(t.Context(), admin.LogOptions{})

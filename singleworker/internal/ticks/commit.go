@@ -2,8 +2,6 @@ package ticks
 
 import (
 	"errors"
-
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
 // Errors of a refused commit. Nothing was written.
@@ -37,13 +35,3 @@ type Commit struct {
 func (c *Commit) Opens() bool {
 	return c.Plan.Record.Open() && c.Plan.Record.RunID != c.From.RunID
 }
-
-// Request is an operator's request to the owner of a slot: to run it now, to run a past tick of it,
-// or to stop a run.
-type Request struct {
-	ID string
-	zkrec.Request
-}
-
-// IsStop reports whether the request is to stop a run.
-func (r Request) IsStop() bool { return r.Kind == zkrec.RequestStop }

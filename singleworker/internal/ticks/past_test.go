@@ -118,3 +118,76 @@ func TestAsksOfPastTicks(t *testing.T) {
 		}
 	}
 }
+
+// backfill asks for the ticks of 09:50, 09:51 and 09:52.
+func backfill(t *testing.T, id string) ticks.Request {
+	t.Helper()
+	all := zkrec.Request{Kind: zkrec.RequestBackfill, By: "ann"}
+	for _, at := range []string{"09:50", "09:51", "09:52"} {
+		all.Backfill.Add(zkrec.Request{Tick: ms(t, at), Past: history.PastSkipped, Attempt: 1})
+	}
+	return ticks.Request{ID: id, Version: 7, Request: all}
+}
+
+// TestBackfill: its next tick is opened when nothing else is to be run and no pause is in effect.
+// The plan says from which request it is to be taken.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	queue := ticks.Policy{Overlap: job.OverlapQueue}
+	ended := run(t, history.StateOK, "10:00", me, "10:00", "10:01:05")
+	for _, tt := range []struct {
+		name string
+		situation
+		others []ticks.Request
+		want   string
+		from   string
+	}{
+		{"nothing is due", situation{through: "10:00", now: "10:00:20"}, nil, "run many.00001#1", "many"},
+		{"a run was asked for later", situation{through: "10:00", now: "10:00:20"}, requests("z"), "run z#1", ""},
+		{"a past tick was asked for later", situation{through: "10:00", now: "10:00:20"}, []ticks.Request{pastTick(t, "z")}, "run z#3", ""},
+		{"a second one waits", situation{through: "10:00", now: "10:00:20"}, []ticks.Request{backfill(t, "z")}, "run many.00001#1", "many"},
+		{"in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "10:00", now: "10:05"}, nil, "", ""},
+		{"a run in a pause", situation{pause: zkrec.Pause{Since: ms(t, "10:00")}, through: "10:00", now: "10:05"}, requests("z"), "run z#1", ""},
+		{"a tick is due", situation{through: "10:00", now: "10:01"}, nil, "run 10:01#1; through 10:01", ""},
+		{"a tick was queued", situation{policy: queue, last: ended, through: "10:00", now: "10:01:05"}, nil, "run 10:01#1; through 10:01", ""},
+		{"it is not past", situation{through: "09:49", now: "09:49:50"}, nil, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := tt.view(t)
+			v.Requests = append([]ticks.Request{backfill(t, "many")}, tt.others...)
+			plan := wantPlan(t, v, tt.want)
+			switch {
+			case plan.Backfill == nil && tt.from != "", plan.Backfill != nil && (plan.Backfill.ID != tt.from || plan.Backfill.Version != 7):
+				t.Errorf("taken from %+v, want %q", plan.Backfill, tt.from)
+			case tt.from != "" && (plan.Record.Tick != ms(t, "09:50") || plan.Record.Past() != history.PastSkipped):
+				t.Errorf("opens %+v", plan.Record)
+			}
+		})
+	}
+}
+
+// TestPastTicksOfFormerShards: requests for ticks of the time before the slot's layout are dropped,
+// unless their run is to be repeated.
+func TestPastTicksOfFormerShards(t *testing.T) {
+	t.Parallel()
+	v := situation{through: "10:00", now: "10:00:20"}.view(t)
+	v.Requests = append(requests("run"), backfill(t, "many"))
+	for _, tt := range []struct {
+		began string
+		want  string
+	}{
+		{"09:49:30", "run run#1"}, {"09:50", "remove many"}, {"09:55", "remove many"},
+	} {
+		v.From = time.UnixMilli(ms(t, tt.began))
+		plan := ticks.Next(v)
+		if dropped := plan.Change && plan.Request == "many" && !plan.Opens; dropped != (tt.want == "remove many") {
+			t.Errorf("new shards at %s: %+v, want %s", tt.began, plan, tt.want)
+		}
+	}
+	open := manual(run(t, history.StateRunning, "09:50", other, "10:00:10", ""), "ask")
+	v.Record.Run, v.Requests = open, []ticks.Request{pastTick(t, "ask")}
+	if plan := ticks.Next(v); plan.Request == "ask" || !plan.Opens {
+		t.Errorf("a run that was interrupted: %+v", plan)
+	}
+}

@@ -1,7 +1,6 @@
 package ticks
 
 import (
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
@@ -53,6 +52,9 @@ type Plan struct {
 	Entries []Entry // for the history, written together with the record
 	Opens   bool    // Record.RunID is to be started once the change is written
 	Request string  // ID of a completed request, to be removed with the change; after End it may be gone already
+	// Backfill is the request from which the run takes its own, in the same change; nil if it waits by
+	// itself, or there is none.
+	Backfill *Request
 	// Wake is when to decide again even if nothing has happened, in addition to
 	// the schedule's ticks. Zero means never.
 	Wake time.Time
@@ -80,6 +82,9 @@ func (v View) next() Plan {
 	case v.Schedule.Always():
 		return v.always()
 	}
+	if outlived := v.outlived(); outlived != "" {
+		return Plan{Change: true, Record: v.Record, Request: outlived}
+	}
 	var plan Plan
 	// A pause holds back everything except manual runs and the record of ticks that a replaced
 	// schedule missed: the schedule might be replaced once more.
@@ -99,30 +104,11 @@ func (v View) next() Plan {
 	} else if due := v.due(); due.Change && !(due.Opens && v.manualTurn()) {
 		return due
 	}
-	if next := v.request(); (again.NextAttempt == "" || waits) && next != nil {
+	if next, backfill := v.request(); (again.NextAttempt == "" || waits) && next != nil {
 		v.open(&plan, next.Run(next.ID))
+		plan.Backfill = backfill
 	}
 	return plan
-}
-
-// request is the first request whose run may be opened, nil if there is none. A past tick is
-// claimed by name, and only the watermark says that it is past: the schedule claims those after it.
-func (v View) request() *Request {
-	i := slices.IndexFunc(v.Requests, func(r Request) bool { return r.Tick <= v.Record.Watermark })
-	if i < 0 {
-		return nil
-	}
-	return &v.Requests[i]
-}
-
-// manualTurn reports whether a manual run goes before the tick that is due. It
-// does if the tick has waited for another tick's run to end; otherwise requests
-// to a job that is always busy would starve. A tick that replaces a retry still
-// goes before requests, as the retry would have, and each goes before a past one.
-func (v View) manualTurn() bool {
-	last, next := v.Record.Run, v.request()
-	return next != nil && next.Past == "" && v.Record.NextAttempt == "" && last.RunID != "" && last.Manual == "" &&
-		v.Due(v.Schedule.Next(v.base())).UnixMilli() <= last.Ended
 }
 
 // held reports whether a pause holds back the next attempt at a run's tick.
@@ -223,15 +209,6 @@ func reruns(policy Policy, run zkrec.Run) bool {
 		attempts++
 	}
 	return run.NotBegun || policy.Interrupted != job.InterruptedSkip && run.Attempt-run.Failures < attempts
-}
-
-// pendingRequest returns the request that a run was for, or "" if the run was
-// not manual or an operator has canceled the request.
-func (v View) pendingRequest(run zkrec.Run) string {
-	if slices.ContainsFunc(v.Requests, func(r Request) bool { return r.ID == run.Manual }) {
-		return run.Manual
-	}
-	return ""
 }
 
 func (v View) tooOld(run zkrec.Run) bool {

@@ -33,7 +33,8 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 	since := v.came(time.UnixMilli(plan.Record.Tick))
 	switch again := v.Record.Again(); {
 	case plan.Record.Manual != "" && plan.Record.Manual != again.Manual:
-		since = time.UnixMilli(v.request().At.UnixMilli()) // nobody waits longer for it
+		next, _ := v.request()
+		since = time.UnixMilli(next.At.UnixMilli()) // nobody waits longer for it
 	case plan.Record.Attempt > 1 || plan.Record.Past() != "":
 		since = time.UnixMilli(again.NextAttemptAt)
 	case plan.Record.Manual != "":

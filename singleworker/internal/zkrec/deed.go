@@ -36,6 +36,7 @@ const (
 	DeedRoles    = "acl"
 	DeedCalendar = "set-calendar" // its name is Where
 	DeedTrigger  = "trigger"      // an ask
+	DeedBackfill = "backfill"     // an ask
 	DeedStop     = "stop-run"     // an ask
 	DeedWithdraw = "withdraw"     // an ask: a request is canceled
 	DeedDeclare  = "declare"      // a declaration: of a program, of a job that was another one
@@ -76,7 +77,7 @@ const (
 func (t Tree) NewDeed(d Deed) string {
 	letter := changeLetter
 	switch d.Kind {
-	case DeedTrigger, DeedStop, DeedWithdraw:
+	case DeedTrigger, DeedBackfill, DeedStop, DeedWithdraw:
 		letter = askLetter
 	case DeedDeclare:
 		letter = declareLetter

@@ -135,6 +135,22 @@ func (f *fakeClient) Trigger(ctx context.Context, name string, opts admin.Trigge
 	return admin.TriggerResult{ID: "0198c600", Job: job}, nil
 }
 
+func (f *fakeClient) Backfill(ctx context.Context, name string, opts admin.BackfillOptions) (admin.BackfillResult, error) {
+	if err := f.begin(ctx, "Backfill "+name); err != nil {
+		return admin.BackfillResult{}, err
+	}
+	f.backfilled = opts
+	job, err := f.find("backfill "+name, name)
+	if err != nil {
+		return admin.BackfillResult{}, err
+	}
+	result := admin.BackfillResult{ID: "0198c600", Job: job, Slots: []admin.BackfillTicks{f.pastTicks}}
+	if opts.DryRun || len(f.pastTicks.Ticks) == 0 {
+		result.ID = ""
+	}
+	return result, nil
+}
+
 // AwaitRun gives the test's answer, and at the end of its context how far it is.
 func (f *fakeClient) AwaitRun(ctx context.Context, name, id string) ([]history.Entry, error) {
 	if err := f.begin(ctx, "AwaitRun "+name); err != nil {

@@ -96,6 +96,12 @@ func TestOutputGolden(t *testing.T) {
 			{"requests", "nope"}, {"requests", "cancel", "nope"}, {"requests"}, {"requests", "cancel"}, {"requests", "cancel", "a", ""},
 			{"requests", "cancl", "nightly"}, {"withdraw", "nightly"},
 		},
+		"backfill": {
+			{"backfill", "nightly", "--from", "2026-11-01", "--dry-run"},
+			{"backfill", "nightly", "--from", "2026-11-01", "--to", "2026-11-20 03:00", "--reason", "the disk was full"},
+			{"backfill", "nightly", "--from", "2026-11-01", "--only", "missed,failed", "-o", "json"},
+			{"backfill", "nightly"}, {"backfill", "nightly", "--from", "yesterday"}, {"backfill", "nobody", "--from", "03:00"}, {"backfill"},
+		},
 		"version": {{"version"}, {"version", "-o", "json"}, {"--version"}},
 		"config":  {{"config", "view"}, {"config", "view", "--timeout", "3s", "-o", "json"}, {"config"}, {"config", "edit"}},
 		"next": {
@@ -121,6 +127,11 @@ func TestOutputGolden(t *testing.T) {
 			h := newHarness(t)
 			if name == "requests" {
 				h.fake.requests = map[string][]admin.Request{"nightly": nightlyRequests()}
+			}
+			day := func(d int) time.Time { return time.Date(2026, 11, d, 2, 0, 0, 0, time.UTC) }
+			h.fake.pastTicks = admin.BackfillTicks{
+				Slot: "nightly", Ticks: []admin.BackfillTick{{Tick: day(3), Past: "missed", Attempt: 1}, {Tick: day(5), Past: "failed", Attempt: 3}},
+				LeftOut: map[string]int{"again": 15, "forgotten": 2},
 			}
 			var texts []string
 			for _, args := range lines {

@@ -164,6 +164,8 @@ type fakeClient struct {
 	missed     int              // ticks, of Resume
 	ended      []history.Entry  // what AwaitRun returns
 	triggered  admin.TriggerOptions
+	backfilled admin.BackfillOptions
+	pastTicks  admin.BackfillTicks // of each backfill
 	stopped    admin.StopOptions
 	onAwait    func()                 // called when AwaitOwner begins
 	onGet      func()                 // called when Get begins
@@ -229,8 +231,11 @@ func nightlyRequests() []admin.Request {
 	ask := func(id, kind, run string, ago time.Duration) admin.Request {
 		return admin.Request{ID: id, Slot: "nightly", Kind: kind, RunID: run, At: testNow.Add(-ago), By: "ann@ops", Reason: "disk\nwas full"}
 	}
+	many := ask("0198c604", admin.RequestBackfill, "", time.Minute)
+	day := func(d int) time.Time { return time.Date(2026, 11, d, 2, 0, 0, 0, time.UTC) }
+	many.Backfill = &admin.BackfillProgress{From: day(1), To: day(20), Total: 20, Taken: 12, Next: day(13)}
 	return []admin.Request{
-		ask("0198c600", admin.RequestRun, "0198c5ff", time.Hour), ask("0198c601", admin.RequestStop, "0198c5ff", time.Minute),
+		many, ask("0198c600", admin.RequestRun, "0198c5ff", time.Hour), ask("0198c601", admin.RequestStop, "0198c5ff", time.Minute),
 		ask("0198c602", admin.RequestRun, "", time.Second), ask("0198c603", admin.RequestRun, "", 0), {ID: "hand", Slot: "nightly"},
 	}
 }

@@ -84,17 +84,8 @@ func trigger(ctx context.Context, c *call) error {
 // trigger requests a run, and waits for it if that is wanted.
 func (c *call) trigger(ctx context.Context, client group.Client, name string, opts admin.TriggerOptions) error {
 	result, err := client.Trigger(ctx, name, opts)
-	switch {
-	case errors.Is(err, admin.ErrNoHandler):
-		return cmdline.WithHint(err, "start an instance that has the handler, or --wait for one")
-	case errors.Is(err, admin.ErrBusy):
-		return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
-	case errors.Is(err, admin.ErrTickDone):
-		return cmdline.WithHint(err, "--tick with --again runs it again, and has its effects done once more; of a job with shards, name the one that needs it, NAME[3]")
-	case errors.Is(err, admin.ErrTickOpen):
-		return cmdline.WithHint(err, "swctl history %[1]s shows its attempts, and swctl requests %[1]s what was asked for", plain.Quoted(name))
-	case err != nil:
-		return err
+	if err != nil {
+		return hintTrigger(err, name)
 	}
 	var runs []history.Entry
 	if opts.WaitForHandler {
@@ -103,6 +94,21 @@ func (c *call) trigger(ctx context.Context, client group.Client, name string, op
 	return errors.Join(err, c.put(api.New("TriggerResult", result, api.RunsOf(result.Job.Name, runs)), func(p render.Page) {
 		p.Triggered(result, runs)
 	}))
+}
+
+// hintTrigger says what to do after a request for runs was refused.
+func hintTrigger(err error, name string) error {
+	switch {
+	case errors.Is(err, admin.ErrNoHandler):
+		return cmdline.WithHint(err, "start an instance that has the handler, or swctl trigger --wait for one")
+	case errors.Is(err, admin.ErrBusy):
+		return cmdline.WithHint(err, "swctl requests %[1]s shows them; swctl requests cancel %[1]s cancels them", plain.Quoted(name))
+	case errors.Is(err, admin.ErrTickDone):
+		return cmdline.WithHint(err, "--tick with --again runs it again, and has its effects done once more; of a job with shards, name the one that needs it, NAME[3]")
+	case errors.Is(err, admin.ErrTickOpen):
+		return cmdline.WithHint(err, "swctl history %[1]s shows its attempts, and swctl requests %[1]s what was asked for", plain.Quoted(name))
+	}
+	return err
 }
 
 // triggerOptions reads the command line.

@@ -56,6 +56,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Repair(ctx context.Context, name string, nodes []admin.UnreadableNode) error
 
 	Trigger(ctx context.Context, name string, opts admin.TriggerOptions) (admin.TriggerResult, error)
+	Backfill(ctx context.Context, name string, opts admin.BackfillOptions) (admin.BackfillResult, error)
 	AwaitRun(ctx context.Context, name, id string) ([]history.Entry, error)
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error)
 	Requests(ctx context.Context, name string) ([]admin.Request, error)

@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
@@ -88,6 +90,44 @@ func (p Page) Triggered(result admin.TriggerResult, runs []history.Entry) {
 	}
 }
 
+// listed is how many ticks of a slot are printed.
+const listed = 100
+
+// Backfilled lists the ticks that a backfill runs, or would run, and counts the others.
+func (p Page) Backfilled(result admin.BackfillResult) {
+	t := p.table([]string{"TICK", "WAS", "ATTEMPT", "OF"})
+	total, left := 0, make(map[string]int)
+	for _, slot := range result.Slots {
+		total += len(slot.Ticks)
+		for why, n := range slot.LeftOut {
+			left[why] += n
+		}
+		for _, tick := range slot.Ticks[:min(len(slot.Ticks), listed)] {
+			t.Row(p.at(tick.Tick, result.Job.Job.Zone()), string(tick.Past), strconv.Itoa(tick.Attempt), slot.Slot)
+		}
+		if more := len(slot.Ticks) - listed; more > 0 {
+			t.Row(fmt.Sprintf("and %d more", more), "", "", slot.Slot)
+		}
+	}
+	t.Write(p.Out, "")
+	var others []string
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		others = append(others, fmt.Sprintf("%d %s", left[why], why))
+	}
+	text := ""
+	if len(others) > 0 {
+		text = "; left out: " + strings.Join(others, ", ")
+	}
+	switch {
+	case result.ID != "":
+		p.linef("requested %d past ticks of %s  request %s  owner %s%s", total, result.Job.Name, result.ID, words.Owner(result.Job), text)
+	case total > 0:
+		p.linef("%d past ticks of %s would be run%s", total, result.Job.Name, text)
+	default:
+		p.linef("no tick of %s is to be run%s", result.Job.Name, text)
+	}
+}
+
 // Stopped says what became of runs that were told to end.
 func (p Page) Stopped(name string, runs []history.Entry) {
 	for _, run := range runs {
@@ -118,6 +158,8 @@ func (p Page) Requests(list []admin.Request) {
 			if r.RunID != "" {
 				asked += ", started"
 			}
+		case r.Backfill != nil:
+			asked = words.Backfill(*r.Backfill, p.at(r.Backfill.Next, time.UTC))
 		case r.Kind == admin.RequestStop:
 			asked = "stop of a run"
 		}
