@@ -63,7 +63,7 @@ test: setup format golangci race-beside-chaos installed integration ## the main 
 .PHONY: race-beside-chaos
 race-beside-chaos:
 	@set -m; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	$(MAKE) --no-print-directory chaos-short bench-short >"$$log" 2>&1 & chaos=$$!; \
+	$(MAKE) --no-print-directory chaos-short chaos-serve bench-short >"$$log" 2>&1 & chaos=$$!; \
 	$(MAKE) --no-print-directory race || { kill -- "-$$chaos"; wait "$$chaos" || :; exit 1; }; \
 	code=0; wait "$$chaos" || code=$$?; cat "$$log"; exit "$$code"
 
@@ -178,12 +178,14 @@ browser: ## the pages of swctl ui in Chromium: weight, first paint, zoom, access
 
 # Prints the seed and its faults, a table of figures, where the page of the run is, and PASS or FAIL.
 SEED ?= 0
-.PHONY: chaos chaos-short
+.PHONY: chaos chaos-short chaos-serve
 chaos: MINUTES ?= 10
-chaos: ## MINUTES (10) of faults to processes and to an ensemble of three servers; SEED repeats those of another run
+chaos: ## MINUTES (10) of faults to processes and to an ensemble of three servers, or ZK=serve; SEED repeats those of another run
 chaos-short: MINUTES := 4
-chaos chaos-short: setup
-	@go test -count=1 -timeout=0 -v ./integration/chaos -chaos.minutes=$(MINUTES) -chaos.seed=$(SEED) \
+chaos-serve: MINUTES := 1
+chaos-serve: ZK := serve
+chaos chaos-short chaos-serve: setup
+	@go test -count=1 -timeout=0 -v ./integration/chaos -chaos.serve=$(if $(filter serve,$(ZK)),true,false) -chaos.minutes=$(MINUTES) -chaos.seed=$(SEED) \
 		| sed -u '/^=== /d; /^ *server.go:/,/^--- /{/^--- /!d}; s/^    [a-z]*_test.go:[0-9]*: //'
 
 # More than the tests compare, and a new seed each time.

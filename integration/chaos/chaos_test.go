@@ -17,6 +17,7 @@ import (
 )
 
 var (
+	serve    = flag.Bool("chaos.serve", false, "one swctl serve in the place of an ensemble of ZooKeepers")
 	minutes  = flag.Float64("chaos.minutes", 1, "how long faults are injected")
 	seedFlag = flag.Uint64("chaos.seed", 0, "draws the faults; 0 for a random one")
 	pageDir  = flag.String("chaos.dir", os.TempDir(), "where the page of the run is written")
@@ -31,12 +32,17 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64() >> 32 // short, to be typed
 	}
 	length := time.Duration(*minutes * float64(time.Minute))
-	plan := drawPlan(seed, length)
+	dir := t.TempDir()
+	var e *zkserver.Ensemble
+	if *serve {
+		e = zkserver.StartServe(t)
+	} else {
+		e = zkserver.StartEnsemble(t, servers)
+	}
+	plan := drawPlan(seed, length, len(e.Servers()))
 	sayf("chaos: seed %d, %v, %d faults:\n%s", seed, length, len(plan), describePlan(plan))
 
-	dir := t.TempDir()
 	program := wrongclock.Build(t, dir, "./instance")
-	e := zkserver.StartEnsemble(t, servers)
 	o := newOperator(t, e.Addr())
 	var members []*member
 	for k := range instances {
@@ -59,7 +65,7 @@ func TestChaos(t *testing.T) {
 	n.heal()
 	s.connect(strings.Split(e.Addr(), ","))
 	settled, wrong := s.settle(Mono())
-	ev := &evidence{clock: newWallToMono(), Began: n.began, Ended: Mono(), Deeds: n.done}
+	ev := &evidence{clock: newWallToMono(), Began: n.began, Ended: Mono(), Deeds: n.done, Servers: len(e.Servers())}
 	for _, m := range members {
 		ev.Processes = append(ev.Processes, m.all...)
 	}
@@ -90,7 +96,11 @@ func TestChaos(t *testing.T) {
 	}
 	if t.Failed() {
 		keep(t, filepath.Dir(dir))
-		sayf("FAIL: %d violations. The same faults again: make chaos SEED=%d MINUTES=%g", len(j.found), seed, length.Minutes())
+		on := ""
+		if *serve {
+			on = "ZK=serve "
+		}
+		sayf("FAIL: %d violations. The same faults again: make chaos %sSEED=%d MINUTES=%g", len(j.found), on, seed, length.Minutes())
 		return
 	}
 	sayf("PASS: seed %d, %d faults, 0 violations; ZooKeeper lost transactions %d times by itself", seed, len(n.done), len(j.Losses))

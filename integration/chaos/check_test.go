@@ -52,6 +52,7 @@ func (e *evidence) check() *judge {
 	for _, v := range e.Violations {
 		j.found = append(j.found, violation{v.Rule, e.clock.mono(v.At), v.Slot, v.Text})
 	}
+	j.nothingIsForgotten()
 	j.processes()
 	j.runsAreClaimed()
 	j.claimsHaveOutcomes()
@@ -98,6 +99,16 @@ func (j *judge) losses() (lines []string) {
 		lines = append(lines, fmt.Sprintf("and therefore %d runs were repeated, or ran beside or after others", len(j.followed)))
 	}
 	return lines
+}
+
+// nothingIsForgotten: a server that is the only one loses no transaction by itself. An ensemble of
+// ZooKeeper 3.8.0 does.
+func (j *judge) nothingIsForgotten() {
+	for _, l := range j.Losses {
+		if j.Servers == 1 {
+			j.violatedf("loss", j.clock.mono(l.Time), "", "%d transactions between zxid %#x and %#x are lost, zxid %#x shows it", l.Txns, l.First, l.Last, l.Shown)
+		}
+	}
 }
 
 // processes looks for those that ended although nobody asked them to.

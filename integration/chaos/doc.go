@@ -1,8 +1,8 @@
-// Package chaos tests groups of real processes on an ensemble of three real ZooKeeper servers,
-// under faults that are drawn from a seed: processes are killed and suspended, networks fail in one
-// or both directions or slow down, servers die one by one or all at once, or come back with older
-// data or with none, clocks of one or of all leap, and operators drain, deploy, divide, cancel and
-// submit.
+// Package chaos tests groups of real processes on an ensemble of three real ZooKeeper servers, or
+// on one swctl serve, under faults that are drawn from a seed: processes are killed and suspended,
+// networks fail in one or both directions or slow down, servers die one by one or all at once, or
+// come back with older data or with none, clocks of one or of all leap, and operators drain,
+// deploy, divide, cancel and submit.
 //
 // Nothing that the library says of itself is evidence. Each process writes a [Line] to its own file
 // when a handler begins and when it ends, and ZooKeeper's transaction log says in one order which

@@ -22,6 +22,7 @@ type evidence struct {
 	clock        wallToMono
 	Began, Ended time.Duration
 	Deeds        []*deed
+	Servers      int
 	Processes    []*process // in the order of their starts
 
 	Lines map[*process][]Line

@@ -134,7 +134,7 @@ func (e *evidence) cause(sid string, worked, to time.Duration) (what kind, when 
 // one did.
 func (e *evidence) outage(lost, at time.Duration) kind {
 	for _, d := range e.Deeds {
-		if _, away := recovery(d); away && d.Span.From < at && lost < d.Span.To {
+		if _, away := e.recovery(d); away && d.Span.From < at && lost < d.Span.To {
 			return d.Kind
 		}
 	}
@@ -181,7 +181,7 @@ func (j *judge) figures() *figures {
 	}
 	f.byFault(j)
 	for _, d := range j.Deeds {
-		back, lost := recovery(d)
+		back, lost := j.recovery(d)
 		again := j.firstClaim(back)
 		next := slices.ContainsFunc(j.Deeds, func(other *deed) bool {
 			return laneOf(other.Kind) == onServers && other.Span.From > d.Span.From && other.Span.From < again
@@ -265,12 +265,15 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 }
 
 // recovery is when the servers could serve again after a fault that no write survives: when enough
-// of them were started, or when the leader was lost.
-func recovery(d *deed) (back time.Duration, lost bool) {
+// of them run, or when the leader was lost.
+func (e *evidence) recovery(d *deed) (back time.Duration, lost bool) {
 	switch d.Kind {
 	case noQuorum, ensemble, restored, emptied:
 		return d.Span.To, true
 	case leaderKill, leaderPause:
+		if e.Servers == 1 {
+			return d.Span.To, true
+		}
 		return d.Span.From, true
 	default:
 		return 0, false
@@ -307,7 +310,7 @@ func (f *figures) String() string {
 	_ = table.Flush()
 	line("longest time without an owner: %s, %s from %s to %s after %q", seconds(f.Longest.took()), f.Longest.Slot, f.Longest.From, f.Longest.To, f.Longest.Cause)
 	from := map[kind]string{
-		noQuorum: "two servers back", ensemble: "three servers back", restored: "servers back with older data", emptied: "servers back without data", leaderKill: "death of the leader", leaderPause: "leader hangs",
+		noQuorum: "two servers back", ensemble: "all servers back", restored: "servers back with older data", emptied: "servers back without data", leaderKill: "death of the leader", leaderPause: "leader hangs",
 	}
 	for _, k := range slices.Sorted(maps.Keys(f.Recoveries)) {
 		all := f.Recoveries[k]

@@ -142,7 +142,7 @@ func (n *nemesis) onInstance(d *deed, m *member) (end func()) {
 		m.each((*zkserver.Proxy).StallReplies)
 		return heal
 	case cutOne:
-		m.proxies[d.Number%servers].Cut()
+		m.proxies[d.Number%len(m.proxies)].Cut()
 		return heal
 	case delay:
 		m.each(func(p *zkserver.Proxy) { p.Delay(d.Amount) })
@@ -198,20 +198,22 @@ func (n *nemesis) onClock(d *deed, members ...*member) (end func()) {
 func (n *nemesis) onServers(d *deed) (end func()) {
 	all := n.ensemble.Servers()
 	leader := max(0, n.ensemble.Leader(n.t.Context()))
-	follower := (leader + 1 + d.Target%(servers-1)) % servers
+	follower := func(k int) int { return (leader + 1 + k) % len(all) }
 	var victims []int
 	switch d.Kind {
 	case leaderKill:
 		victims = []int{leader}
 	case oneServer:
-		victims = []int{follower}
+		victims = []int{follower(d.Target % 2)}
 	case noQuorum:
-		victims = []int{leader, follower}
+		victims = []int{leader, follower(d.Target % 2)}
 		if d.NewID { // or both followers, and the leader finds out
-			victims = []int{(leader + 1) % servers, (leader + 2) % servers}
+			victims = []int{follower(0), follower(1)}
 		}
 	case ensemble:
-		victims = []int{0, 1, 2}
+		for k := range all {
+			victims = append(victims, k)
+		}
 	case restored, emptied:
 		return n.replace(d)
 	case leaderPause:

@@ -85,7 +85,7 @@ type pageMark struct {
 func (j *judge) drawPage(seed uint64, length time.Duration, notes map[*deed]string) ([]byte, error) {
 	p := &page{
 		Seed: seed, Length: length.String(), Minutes: fmt.Sprintf("%g", length.Minutes()), Began: j.clock.time(j.Began).UTC().Format(time.RFC3339),
-		Members: instances, Servers: servers, Table: j.figures().String(), began: j.Began, ended: j.Ended, lane: make(map[string]float64),
+		Members: instances, Servers: j.Servers, Table: j.figures().String(), began: j.Began, ended: j.Ended, lane: make(map[string]float64),
 	}
 	p.Width = perSecond*(p.ended-p.began).Seconds() + 20
 	for second := 0; float64(second)*perSecond < p.Width; second += 10 {
@@ -139,7 +139,7 @@ func (p *page) addLanes(j *judge) {
 	for k := range instances {
 		add(memberName(k), true)
 	}
-	for k := range servers {
+	for k := range j.Servers {
 		add(serverName(k), true)
 	}
 	add("operators", true)
@@ -173,7 +173,7 @@ func (p *page) addFaults(j *judge, notes map[*deed]string) {
 		p.shape(memberName(one.Member), one.Life.From, one.Life.To, 2, laneHeight-4, memberColors[one.Member],
 			fmt.Sprintf("%s, release %d", one.ID, one.Release))
 	}
-	for k := range servers {
+	for k := range j.Servers {
 		p.shape(serverName(k), p.began, p.ended, 2, laneHeight-4, "#ddd", serverName(k))
 	}
 	for _, d := range j.Deeds {

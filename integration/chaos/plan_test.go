@@ -43,7 +43,7 @@ const (
 	stopRun     kind = "stop run" // the end of a run
 )
 
-// The size of the group.
+// The sizes of the group and of an ensemble.
 const (
 	instances = 5
 	servers   = 3
@@ -101,10 +101,27 @@ var deals = map[string][]deal{
 	},
 }
 
+// onlyServer are the deals of a server that is the only one.
+var onlyServer = []deal{
+	{ensemble, 6, 0, 8 * time.Second},
+	{leaderPause, 3, time.Second, 8 * time.Second},
+	{restored, 1, time.Second, 6 * time.Second},
+	{emptied, 1, time.Second, 6 * time.Second},
+}
+
+// dealsOf are the deals of a lane in a world with that many servers.
+func dealsOf(lane string, servers int) []deal {
+	if lane == onServers && servers == 1 {
+		return onlyServer
+	}
+	return deals[lane]
+}
+
 const (
 	deployStep = 4 * time.Second // from one instance of a deploy to the next
 	// quiet is how long servers, or an instance, are left alone after a fault.
 	quietServers  = 10 * time.Second
+	quietServer   = 4 * time.Second // the only one: there is no election
 	quietInstance = time.Second
 )
 
@@ -148,18 +165,18 @@ func (f fault) String() string {
 
 // drawPlan draws the faults of a length of time, in the order of their beginnings. All end before
 // it is over.
-func drawPlan(seed uint64, length time.Duration) []fault {
+func drawPlan(seed uint64, length time.Duration, servers int) []fault {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var plan []fault
 	free := make(map[string]time.Duration) // by lane and target: when the next may begin
 	var deck []deal
 	for at := 3 * time.Second; ; at += 500*time.Millisecond + time.Duration(random.Int64N(int64(3500*time.Millisecond))) {
 		if len(deck) == 0 {
-			deck = shuffled(random)
+			deck = shuffled(random, servers)
 		}
 		f := draw(random, deck[0])
 		f.At = at.Round(100 * time.Millisecond)
-		lane, quiet := f.lane()
+		lane, quiet := f.lane(servers)
 		if f.At < free[lane] {
 			f.At = free[lane] // later, and others meanwhile
 		}
@@ -179,10 +196,10 @@ func drawPlan(seed uint64, length time.Duration) []fault {
 
 // shuffled returns all kinds, as often as they are to be drawn, so that a plan of some minutes has
 // each of them.
-func shuffled(random *rand.Rand) []deal {
+func shuffled(random *rand.Rand, servers int) []deal {
 	var deck []deal
 	for _, lane := range []string{onInstance, onClock, onClocks, onServers, onGroup, onJobs} {
-		for _, d := range deals[lane] {
+		for _, d := range dealsOf(lane, servers) {
 			for range d.times {
 				deck = append(deck, d)
 			}
@@ -237,9 +254,12 @@ func laneOf(k kind) string {
 }
 
 // lane is the fault's target, kept busy for some time after its end.
-func (f fault) lane() (lane string, quiet time.Duration) {
+func (f fault) lane(servers int) (lane string, quiet time.Duration) {
 	switch lane = laneOf(f.Kind); lane {
 	case onServers:
+		if servers == 1 {
+			return lane, quietServer
+		}
 		return lane, quietServers
 	case onInstance, onClock:
 		if f.Kind == crowdKill {
@@ -264,26 +284,27 @@ func describePlan(plan []fault) string {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	const length = 4 * time.Minute
-	for seed := range uint64(50) {
-		plan := drawPlan(seed, length)
-		if !reflect.DeepEqual(plan, drawPlan(seed, length)) {
+	for seed := range uint64(100) {
+		servers := 1 + 2*int(seed%2)
+		plan := drawPlan(seed, length, servers)
+		if !reflect.DeepEqual(plan, drawPlan(seed, length, servers)) {
 			t.Fatalf("seed %d draws different plans", seed)
 		}
-		if reflect.DeepEqual(plan, drawPlan(seed+1, length)) {
+		if reflect.DeepEqual(plan, drawPlan(seed+1, length, servers)) {
 			t.Fatalf("seeds %d and %d draw the same plan", seed, seed+1)
 		}
 		seen := make(map[kind]int)
 		busy := make(map[string]time.Duration)
 		for _, f := range plan {
 			seen[f.Kind]++
-			lane, _ := f.lane()
+			lane, _ := f.lane(servers)
 			if f.At < busy[lane] || f.At+f.For > length {
 				t.Errorf("seed %d: %s begins before the one before ends, at %v, or ends too late", seed, f, busy[lane])
 			}
 			busy[lane] = f.At + f.For
 		}
-		for lane, all := range deals {
-			for _, d := range all {
+		for lane := range deals {
+			for _, d := range dealsOf(lane, servers) {
 				if seen[d.kind] == 0 {
 					t.Errorf("seed %d: no fault %q of %s in %v", seed, d.kind, lane, length)
 				}

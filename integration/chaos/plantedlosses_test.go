@@ -56,6 +56,12 @@ func TestPlantedLossesAndAlarms(t *testing.T) {
 			whole.Times = []*txns.Log{f.Log, &whole}
 			f.Log = &whole
 		}, "nothing is accounted for"},
+		"the only server loses transactions": {func(f *forger) {
+			f.Servers, f.Losses = 1, []txns.Loss{{First: 1, Last: 4, Txns: 4, Shown: 5, Time: time.Unix(3, 0)}}
+		}, "loss: : 4 transactions between zxid 0x1 and 0x4 are lost"},
+		"an ensemble does": {func(f *forger) {
+			f.Servers, f.Losses = 3, []txns.Loss{{First: 1, Last: 4, Txns: 4, Shown: 5, Time: time.Unix(3, 0)}}
+		}, ""},
 		"a true alarm":  {func(f *forger) { f.alarm(67.5, 7) }, ""},
 		"a false alarm": {func(f *forger) { f.alarm(65.5, 7) }, "tells of 00:00:07.000 1.5s before it is overdue"},
 		"its clock leapt": {func(f *forger) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -44,6 +45,7 @@ var errPortTaken = errors.New("port is in use")
 type Server struct {
 	tb     testing.TB
 	script string // path of zookeeper.sh
+	swctl  string // program of swctl serve, which is then the server
 	dir    string
 	addr   string
 	member []string // of an ensemble: its number and where all its servers find each other
@@ -76,8 +78,30 @@ func StartTLS(tb testing.TB, pem []byte) *Server {
 		}
 	}
 
+	s.startAnywhere()
+	return s
+}
+
+// StartServe is [StartEnsemble] of one server, which is swctl serve, and which it builds.
+func StartServe(tb testing.TB) *Ensemble {
+	tb.Helper()
+	dir := tb.TempDir()
+	s := &Server{tb: tb, swctl: filepath.Join(dir, "swctl"), dir: dir}
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", s.swctl, "github.com/swjobs/singleworker/cmd/swctl") //nolint:gosec // our directory
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("zkserver: build swctl: %v\n%s", err, out)
+	}
+	tb.Cleanup(s.cleanup)
+	s.startAnywhere()
+	return &Ensemble{tb: tb, servers: []*Server{s}}
+}
+
+// startAnywhere starts the server for the first time, on a free port.
+func (s *Server) startAnywhere() {
+	s.tb.Helper()
+	var err error
 	for range portTries {
-		if s.addr, err = freeAddr(tb.Context()); err != nil {
+		if s.addr, err = freeAddr(s.tb.Context()); err != nil {
 			break
 		}
 		if err = s.start(); !errors.Is(err, errPortTaken) {
@@ -85,9 +109,8 @@ func StartTLS(tb testing.TB, pem []byte) *Server {
 		}
 	}
 	if err != nil {
-		tb.Fatalf("zkserver: %v", err)
+		s.tb.Fatalf("zkserver: %v", err)
 	}
-	return s
 }
 
 // Addr returns the server's host:port, which does not change across restarts.
@@ -138,8 +161,8 @@ func (s *Server) Backup() (copied string) {
 		defer s.Resume()
 	}
 	copied, err := os.MkdirTemp(s.dir, "backup-")
-	if err == nil {
-		err = os.CopyFS(filepath.Join(copied, dataDir), os.DirFS(filepath.Join(s.dir, dataDir)))
+	if err == nil { // cp, because swctl serve has a socket there
+		err = exec.CommandContext(s.tb.Context(), "cp", "-R", filepath.Join(s.dir, dataDir), copied).Run() //nolint:gosec // our directories
 	}
 	if err != nil {
 		s.tb.Fatalf("zkserver: backup: %v", err)
@@ -220,7 +243,11 @@ func (s *Server) begin() error {
 	if err := s.process.end(syscall.SIGKILL); err != nil {
 		return err
 	}
-	s.process, err = startProcess(s.logPath(), s.script, append([]string{"run", s.dir, port}, s.member...)...)
+	name, args := s.script, append([]string{"run", s.dir, port}, s.member...)
+	if s.swctl != "" {
+		name, args = s.swctl, []string{"serve", "--data", filepath.Join(s.dir, dataDir), "--listen", s.addr}
+	}
+	s.process, err = startProcess(s.logPath(), name, args...)
 	return err
 }
 
@@ -247,7 +274,11 @@ func (s *Server) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(answer, "dataDir="+s.dir+"/") {
+	own := "dataDir=" + s.dir + "/"
+	if s.swctl != "" { // it does not say where its data is
+		own = "clientPortAddress=" + s.addr + "\n"
+	}
+	if !strings.Contains(answer, own) {
 		return fmt.Errorf("not serving from %s yet: %q", s.dir, answer)
 	}
 	return nil
@@ -256,7 +287,7 @@ func (s *Server) ready(ctx context.Context) error {
 // explainExit derives the reason why a server exited from its log.
 func (s *Server) explainExit() error {
 	tail := s.tail()
-	if strings.Contains(tail, "Address already in use") {
+	if strings.Contains(tail, "ddress already in use") {
 		return errPortTaken
 	}
 	return errors.New(tail)
