@@ -160,13 +160,19 @@ runlog: ## swctl-sql: the log of all runs, and package once, in SQLite, PostgreS
 installed: ## go install of each command from a module proxy that has this clone, and a program with the library from there
 	go test -count=1 ./integration/install
 
+# Tests that also run on the newer ZooKeeper: an instance and its server die, and the audit of the server's files; directories
+# and exports of swctl serve, there and back; bulk requests.
+NEWER := ^Test(Audit|ServeAndZooKeeper|ServeAndEnsemble|ReadManyOnARealServer)$$
+
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.
 .PHONY: integration
 integration: ## the tests on real ZooKeeper servers, which they start themselves
 	integration/zookeeper.sh install kazoo
 	integration/zookeeper.sh install curator
+	integration/zookeeper.sh install 3.9
 	integration/packages.sh bash zsh fish mandoc man-db
+	ZOOKEEPER_HOME=$$(integration/zookeeper.sh home 3.9) go test -count=1 -timeout 15m -run '$(NEWER)' ./integration
 	go test -count=1 -p 1 -timeout 15m $$(go list ./integration/... | grep -v -E '/integration/(bench|browser|chaos|install)$$')
 
 # Not part of test: it needs Chromium, and modules from npm, which install.sh gets. SHOTS is a directory for pictures.
