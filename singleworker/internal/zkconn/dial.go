@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -106,6 +107,7 @@ type handshake struct {
 	traffic  *Traffic               // of the Conn, or nil
 	answered atomic.Bool            // the response was read
 	unseen   bool                   // the server is not told what the session has seen; see refused
+	resumes  int64                  // the session that the server is asked to continue, or 0
 
 	frame    []byte // what was checked and not read yet; only for the reader
 	requests requests
@@ -155,8 +157,8 @@ func (c *handshake) nextFrame() error {
 		if err != nil {
 			return err
 		}
-		if c.unseen {
-			c.giveUp(frame, timeout)
+		if why := c.otherSession(frame, timeout); why != "" {
+			c.giveUp(frame, timeout, why)
 			timeout = 0
 		}
 		if timeout > 0 { // an expired session is answered with a timeout of 0
@@ -185,6 +187,9 @@ func (c *handshake) nextFrame() error {
 // do that until it has counted as many transactions, so a session that must be over is continued at
 // the next attempt without telling the last transaction that it has seen. A server that answers
 // that is in service. Whatever the answer is, the session ends.
+//
+// ClickHouse Keeper continues no session: it answers with a new one, as if that were the old one.
+// Requests that were made in the old one would be sent there.
 
 // refused notes that a server has not answered the handshake.
 func (c *handshake) refused(err error) {
@@ -198,17 +203,27 @@ const WhyHungUp = "the server may have no quorum, be starting, expect TLS or not
 
 func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
-// giveUp ends the session, if the server still has it, and makes the response one to an expired
+// otherSession returns why the session of a response is not the one to go on in, or "".
+func (c *handshake) otherSession(response []byte, granted time.Duration) (why string) {
+	switch {
+	case c.unseen:
+		return "session given up: the server knows less than it has seen; restored from a backup, or emptied?"
+	case granted > 0 && c.resumes != 0 && int64(binary.BigEndian.Uint64(response[greetSessionAt:])) != c.resumes:
+		return "session given up: the server has begun another in its place, as ClickHouse Keeper does"
+	}
+	return ""
+}
+
+// giveUp ends the session of a response, if there is one, and makes that a response to an expired
 // session.
-func (c *handshake) giveUp(response []byte, granted time.Duration) {
+func (c *handshake) giveUp(response []byte, granted time.Duration, why string) {
 	if granted > 0 {
 		if _, err := c.Conn.Write(closeSession); err == nil {
 			_, _ = readFrame(c.Conn, maxFrame) // else its nodes go with its timeout
 		}
 	}
 	clear(response[greetTimeoutAt:greetPasswordAt])
-	c.requests.session.conn.cfg.Logger.Warn("session given up: the server knows less than it has seen; restored from a backup, or emptied?",
-		"server", c.address, "seen_zxid", fmt.Sprintf("0x%x", c.requests.seen))
+	c.requests.session.conn.cfg.Logger.Warn(why, "server", c.address, "seen_zxid", fmt.Sprintf("0x%x", c.requests.seen))
 }
 
 // Write hangs up instead of returning an error: the next read fails, and the library answers the
@@ -225,6 +240,9 @@ func (c *handshake) Write(p []byte) (int, error) {
 		frames = withZxid(p, connectZxidAt, 0)
 	default:
 		frames = withZxid(p, connectZxidAt, c.requests.seen)
+		if len(p) >= connectSessionAt+8 {
+			c.resumes = int64(binary.BigEndian.Uint64(p[connectSessionAt:]))
+		}
 	}
 	if _, err := c.Conn.Write(frames); err != nil {
 		_ = c.Close()

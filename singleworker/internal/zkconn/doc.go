@@ -9,7 +9,8 @@
 //   - a connection of the library for each session, so that no request is sent in a later session
 //     than the one in which it was made;
 //   - a session that is given up after its timeout if a server hangs up because it knows less than
-//     the session has seen, as one does that was restored from a backup;
+//     the session has seen, as one does that was restored from a backup, and one that has expired
+//     if a server answers with another, as ClickHouse Keeper does;
 //   - bulk reading: hundreds of nodes, and their watches, in one request;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +145,63 @@ func TestSubscribers(t *testing.T) {
 		}
 		if !slices.Equal(heard[2], heard[0][1:]) {
 			t.Errorf("heard %v since the first Connected, want %v", heard[2], heard[0][1:])
+		}
+	})
+}
+
+// A forgetful connection asks the server for a new session, as if the client had none: the reply is
+// the one of a server that continues no sessions, such as ClickHouse Keeper.
+type forgetful struct {
+	net.Conn
+
+	asked bool
+}
+
+func (f *forgetful) Write(p []byte) (int, error) {
+	if !f.asked {
+		f.asked = true
+		p = bytes.Clone(p)
+		clear(p[connectSessionAt : connectSessionAt+8])
+	}
+	return f.Conn.Write(p)
+}
+
+// A server that answers with another session than the one that was to be continued has ended that:
+// the client hears so, and nothing that was asked in the old session is done in the new one.
+func TestAnotherSessionIsAnExpiredOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		var kinds []EventKind
+		conn := s.open(t, Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			raw, err := s.dial(ctx, network, address)
+			return &forgetful{Conn: raw}, err
+		}}, func(ev Event) { kinds = append(kinds, ev.Kind) })
+		if _, err := conn.Multi(t.Context(), CreateEphemeralOp("/first", nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			old := conn.SessionID()
+			time.Sleep(time.Minute) // after less than a second the library empties its queue
+			kinds = nil
+			s.absent.Store(true)
+			s.Disconnect(old)
+			time.Sleep(500 * time.Millisecond) // the library waits for a second
+			s.absent.Store(false)
+			if _, err := conn.Multi(t.Context(), CreateEphemeralOp(fmt.Sprintf("/in-%x", old), nil)); !errors.Is(err, ErrLost) {
+				t.Errorf("a request of session %#x: %v, want that it was lost", old, err)
+			}
+			time.Sleep(5 * time.Second)
+			if id := conn.SessionID(); id == old || id != s.session() {
+				t.Errorf("session %#x after %#x, the server has %#x", id, old, s.session())
+			}
+			attempts := func(kind EventKind) bool { return kind == Disconnected }
+			if got := slices.DeleteFunc(kinds, attempts); !slices.Equal(got, []EventKind{Expired, Connected}) {
+				t.Errorf("events %v, want that the session has expired, and the next", got)
+			}
+			if n := len(s.Sessions()); n != 2 {
+				t.Errorf("%d sessions, want ours and the other client's", n)
+			}
 		}
 	})
 }

@@ -129,12 +129,14 @@ const (
 // before; then it never hears of changes in between. So the library is told of none, and the
 // connection puts in the last transaction that the session had seen before it.
 const (
-	replyZxidAt      = lengthBytes + 4     // behind the xid
-	setWatchesZxidAt = lengthBytes + 4 + 4 // behind xid and type
-	connectZxidAt    = lengthBytes + 4     // behind the version
+	replyZxidAt      = lengthBytes + 4       // behind the xid
+	setWatchesZxidAt = lengthBytes + 4 + 4   // behind xid and type
+	connectZxidAt    = lengthBytes + 4       // behind the version
+	connectSessionAt = connectZxidAt + 8 + 4 // behind that and the timeout
 
-	greetTimeoutAt  = lengthBytes + 4        // behind the version
-	greetPasswordAt = greetTimeoutAt + 4 + 8 // behind timeout and session
+	greetTimeoutAt  = lengthBytes + 4    // behind the version
+	greetSessionAt  = greetTimeoutAt + 4 // behind the timeout
+	greetPasswordAt = greetSessionAt + 8 // behind the session
 )
 
 // closeSession is a request that ends the session: its length, an xid, and type -11.
