@@ -38,7 +38,7 @@ const (
 )
 
 // errUnimplemented is returned by a server that knows no bulk requests.
-var errUnimplemented = errors.New("the server is older than ZooKeeper 3.6")
+var errUnimplemented = errors.New("the server knows no bulk requests")
 
 // A bulk is a bulk request under way. Its fields below reads belong to the connection's reader
 // until the request that stands for it is answered.

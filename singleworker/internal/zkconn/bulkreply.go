@@ -19,6 +19,7 @@ func (r *requests) watched(code int32) error {
 	b := r.watching[0]
 	r.watching = r.watching[1:]
 	b.confirmed, b.refused = true, code
+	r.known.setWatches.answered(code)
 	return nil
 }
 

@@ -70,12 +70,11 @@ type Conn struct {
 	granted atomic.Int64 // session timeout in nanoseconds
 	longest atomic.Int64 // that was asked for or granted, likewise
 
-	tasks    *task.Group     // runs every call of the library
-	closing  context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
-	close    context.CancelFunc
-	session  atomic.Pointer[session] // the latest; before Open, one that refuses every call
-	trouble  atomic.Pointer[error]   // why the latest connection attempt failed, or nil
-	oneByOne atomic.Bool             // the server does not know bulk requests
+	tasks   *task.Group     // runs every call of the library
+	closing context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
+	close   context.CancelFunc
+	session atomic.Pointer[session] // the latest; before Open, one that refuses every call
+	trouble atomic.Pointer[error]   // why the latest connection attempt failed, or nil
 
 	mu     sync.Mutex
 	closed bool

@@ -26,6 +26,7 @@ type hosts struct {
 	tries     int // since the latest connection
 	connected time.Time
 	searching time.Time // when the connection was lost
+	known     map[string]*known
 }
 
 // minUptime is how long a connection must have lasted for the next attempt to follow at once, so
@@ -125,6 +126,11 @@ func (c *handshake) Read(p []byte) (int, error) {
 				c.refused(err)
 			}
 			switch {
+			case c.answered.Load() && hungUp(err):
+				if unknown := c.requests.hungUp(); unknown != "" {
+					c.requests.session.conn.cfg.Logger.Warn("the server hangs up on a request that it does not know: doing without, which costs more requests",
+						"server", c.address, "request", unknown)
+				}
 			case c.answered.Load() && errors.Is(err, errMalformed):
 				err = fmt.Errorf("server %s: %w", c.address, err)
 				c.trouble.Store(&err)
@@ -188,8 +194,8 @@ func (c *handshake) nextFrame() error {
 // the next attempt without telling the last transaction that it has seen. A server that answers
 // that is in service. Whatever the answer is, the session ends.
 //
-// ClickHouse Keeper continues no session: it answers with a new one, as if that were the old one.
-// Requests that were made in the old one would be sent there.
+// ClickHouse Keeper, by its source, continues no session: it answers with a new one, as if that
+// were the old one. Requests that were made in the old one would be sent there.
 
 // refused notes that a server has not answered the handshake.
 func (c *handshake) refused(err error) {
@@ -278,7 +284,7 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 	conn := &handshake{
 		Conn: raw, address: address, deadline: deadline,
 		unseen:  s.doubtful.Load() && c.servers.isOver(c.SessionTimeout()),
-		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, seen: s.zxid.Load(), traffic: c.cfg.Traffic},
+		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, seen: s.zxid.Load(), known: c.servers.knownOf(address), traffic: c.cfg.Traffic},
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

@@ -141,7 +141,7 @@ func shake(t *testing.T) (*handshake, net.Conn) {
 	return &handshake{
 		Conn: client, deadline: time.Now().Add(10 * time.Second),
 		granted: granted, trouble: new(atomic.Pointer[error]),
-		requests: requests{session: new(session)},
+		requests: requests{session: new(session), known: new(known)},
 	}, server
 }
 

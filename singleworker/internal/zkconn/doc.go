@@ -42,6 +42,9 @@
 //     each frame is read whole and walked through, by the type of the request that it answers;
 //   - it returns an error for codes and replies that it does not know: only known codes are
 //     answers, any other outcome is unknown and read again, after a pause ([ErrUnclear]);
+//   - it sets its watches again with a setWatches, on which a server hangs up that does not know
+//     it: there, a watch of a former connection is told as a change, and [Conn.ReadMany] does
+//     without, too;
 //   - it reports a session that is resumed with a shorter timeout like any other: every lease
 //     ends, as it was counted with the longer one.
 package zkconn

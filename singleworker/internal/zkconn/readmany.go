@@ -74,9 +74,9 @@ const (
 // end with the connection, not with the session: who relies on them reads again after a Connected
 // event.
 //
-// If a reply is longer than 8 MiB, its reads are made in smaller requests. A server that is older
-// than ZooKeeper 3.6 closes the connection; from then on, each node is read by a separate request,
-// and at most 64 of them are under way.
+// If a reply is longer than 8 MiB, its reads are made in smaller requests. A server may not know
+// such requests, as ZooKeeper before 3.6; from then on, it is asked for each node by a separate
+// request, and at most 64 of them are under way.
 func (c *Conn) ReadMany(ctx context.Context, reads []Read) []ReadResult {
 	if len(reads) == 0 || c.fitting(reads) == len(reads) {
 		return c.readChunk(ctx, reads)
@@ -111,7 +111,7 @@ func (c *Conn) fitting(reads []Read) int {
 
 // readChunk makes one request, or several if its reply is too long.
 func (c *Conn) readChunk(ctx context.Context, reads []Read) []ReadResult {
-	if len(reads) == 0 || c.oneByOne.Load() {
+	if len(reads) == 0 || c.session.Load().readsSingly() {
 		return c.readSingly(ctx, reads)
 	}
 	results, err := c.readTogether(ctx, reads)
@@ -146,7 +146,6 @@ func (c *Conn) readTogether(ctx context.Context, reads []Read) ([]ReadResult, er
 	err := c.call(ctx, opNameBulk, reads[0].Path, func(s *session) (err error) {
 		answers, err = s.readMany(full)
 		if errors.Is(err, errUnimplemented) {
-			c.oneByOne.Store(true)
 			return nil
 		}
 		return err

@@ -155,6 +155,7 @@ func withZxid(frame []byte, at int, zxid int64) []byte {
 type requests struct {
 	session *session
 	seen    int64    // the last transaction that the session had seen when the connection began
+	known   *known   // of the server
 	traffic *Traffic // or nil
 
 	mu       sync.Mutex
@@ -165,8 +166,9 @@ type requests struct {
 
 // made is a request that is not answered yet.
 type made struct {
-	op int32
-	at time.Time
+	op      int32
+	at      time.Time
+	instead []byte // of the reply, for the library; nil: the reply
 }
 
 // send notes a request, which the library writes with one call, and returns the frame to send for
@@ -190,10 +192,14 @@ func (r *requests) send(frame []byte) []byte {
 	if r.made == nil {
 		r.made, r.bulks = make(map[int32]made), make(map[int32]*bulk)
 	}
+	if instead := r.instead(frame, xid, op, b); instead != nil {
+		r.made[xid] = made{opExists, time.Now(), instead}
+		return appendFrame(nil, xid, opExists, func(body []byte) []byte { return append(appendText(body, "/"), 0) })
+	}
 	if b != nil {
 		op = opMultiRead
 	}
-	r.made[xid] = made{op, time.Now()}
+	r.made[xid] = made{op, time.Now(), nil}
 	if b == nil {
 		return frame
 	}
@@ -204,18 +210,18 @@ func (r *requests) send(frame []byte) []byte {
 	return b.frames(xid)
 }
 
-// answered returns the type of a request, once, and the bulk request if it is one.
-func (r *requests) answered(xid int32) (op int32, b *bulk, ok bool) {
+// answered returns a request, once, and the bulk request if it is one.
+func (r *requests) answered(xid int32) (request made, b *bulk, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	request, ok := r.made[xid]
+	request, ok = r.made[xid]
 	b = r.bulks[xid]
 	delete(r.made, xid)
 	delete(r.bulks, xid)
 	if ok {
 		r.traffic.answered(request.op, time.Since(request.at))
 	}
-	return request.op, b, ok
+	return request, b, ok
 }
 
 // receive walks through a reply or an event and returns the frame for the library: itself, unless
@@ -248,17 +254,25 @@ func (r *requests) receive(frame []byte) ([]byte, error) {
 	case xidPing: // several may wait for a slow server, and the library takes no notice of the answers
 		return frame, nil
 	}
-	op, b, known := r.answered(xid)
+	request, b, known := r.answered(xid)
+	switch request.op {
+	case opSetWatches:
+		r.known.setWatches.answered(code)
+	case opMultiRead:
+		r.known.multiRead.answered(code)
+	}
 	switch {
 	case !known: // the request that it was meant for would wait forever
 		return nil, fmt.Errorf("%w: to request %d, which was not made", errMalformed, xid)
+	case request.instead != nil:
+		return request.instead, nil
 	case b != nil:
 		return b.answer(frame, code)
 	case code != 0:
 		return frame, nil // the library does not decode the rest
 	}
-	w.reply(op)
-	return frame, w.verdict(fmt.Sprintf("reply to a request of type %d", op))
+	w.reply(request.op)
+	return frame, w.verdict(fmt.Sprintf("reply to a request of type %d", request.op))
 }
 
 // walker walks through a body. After the first step that does not fit, short is set.
