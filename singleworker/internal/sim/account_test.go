@@ -45,7 +45,8 @@ type term struct {
 	since, until int64            // until 0: it lasts
 	of           singleworker.Job // whose schedule it is
 	sched        *cronexpr.Schedule
-	replaced     bool // by another schedule, not by another layout
+	replaced     bool      // by another schedule, or another content of a calendar, not by another layout
+	changed      time.Time // when a calendar of it was changed last
 
 	most, claimed int   // ticks that may be claimed, 0 for no limit, and that were
 	over          int64 // the last of them: no tick follows

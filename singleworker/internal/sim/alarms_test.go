@@ -94,7 +94,7 @@ func (l *ledger) raised(slot string, txn *zkdev.Txn) {
 		a.wrong = "an alarm was raised for " + clockMs(acc.alarm) + " already"
 	case acc.markAt(recent) >= alarm.Tick:
 		a.wrong = "its slot had accounted for " + clockMs(acc.markAt(recent)) + " long before"
-	case !acc.term().sched.Always() && acc.term().until == 0 && time.UnixMilli(acc.term().since).Before(recent) && acc.next(alarm.Tick-1) != alarm.Tick:
+	case !acc.term().sched.Always() && acc.term().until == 0 && later(time.UnixMilli(acc.term().since), acc.term().changed).Before(recent) && acc.next(alarm.Tick-1) != alarm.Tick:
 		a.wrong = "there is no such tick"
 	}
 	acc.alarm = alarm.Tick

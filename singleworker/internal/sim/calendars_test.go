@@ -1,15 +1,197 @@
 package sim
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
+
+// Calendars of random groups: jobs name them, they change, and at times somebody deletes one.
+
+func calendars(p *profile) { p.Calendars = true }
+
+// calendarNames are all calendars of a group.
+var calendarNames = []string{"breaks", "holidays", "office"}
+
+// nameCalendars gives a job some calendars, at times.
+func (w *world) nameCalendars(job *jobs.Job) {
+	if job.Calendars = nil; !w.Calendars {
+		return
+	}
+	for _, name := range calendarNames {
+		switch w.rng.IntN(8) {
+		case 0, 1, 2:
+			job.Calendars = append(job.Calendars, "-"+name)
+		case 3:
+			job.Calendars = append(job.Calendars, name)
+		}
+	}
+	onlyWhatFits(job)
+}
+
+// drawCalendar draws a content: some seconds of the next minutes, on each day, or on Saturdays, of
+// which the group's first day is one.
+func (w *world) drawCalendar() (is jobs.Calendar) {
+	zone := draw(w, "UTC", "Asia/Kolkata")
+	in, err := time.LoadLocation(zone)
+	if err != nil {
+		panic(err)
+	}
+	if is.TimeZone = zone; w.rng.IntN(3) == 0 {
+		is.Weekdays = []string{"sat"}
+	}
+	for range w.rng.IntN(4) {
+		from := time.Now().In(in).Add(w.upTo(2 * time.Minute)).Add(-20 * time.Second)
+		to := from.Add(time.Second + w.upTo(30*time.Second))
+		is.Hours = append(is.Hours, from.Format(time.TimeOnly)+".."+to.Format(time.TimeOnly))
+	}
+	if is.Weekdays == nil && is.Hours == nil {
+		is.Dates = []string{"1999-12-31"}
+	}
+	return is
+}
+
+// setCalendars makes the calendars that are not there.
+func (w *world) setCalendars() {
+	if !w.Calendars {
+		return
+	}
+	for _, name := range calendarNames {
+		w.setCalendar(name, jobs.Calendar{Dates: []string{"1999-12-31"}}, true)
+	}
+}
+
+// setCalendar sets a calendar, or only if it is not there.
+func (w *world) setCalendar(name string, is jobs.Calendar, missing bool) {
+	w.operate("set calendar "+name, func(ctx context.Context) error {
+		return w.cluster.Operate(ctx, func(c *admin.Client) error {
+			if missing {
+				list, err := c.Calendars(ctx)
+				if err != nil || slices.ContainsFunc(list, func(of admin.Calendar) bool { return of.Name == name }) {
+					return err
+				}
+			}
+			_, err := c.SetCalendar(ctx, name, is, admin.CalendarOptions{})
+			if leaves := new(invalid.FieldError); errors.As(err, &leaves) && leaves.Field == "Name" {
+				return nil // a job without a tick to come
+			}
+			return unless(err, admin.ErrConflict)
+		})
+	})
+}
+
+// changeCalendar changes a calendar, once or several times in a row, at times back again, or
+// deletes it, and makes it again: by hand, too, whatever jobs name it.
+func (w *world) changeCalendar() {
+	if !w.Calendars {
+		return
+	}
+	name := draw(w, calendarNames...)
+	was := w.drawCalendar()
+	w.setCalendar(name, was, false)
+	time.Sleep(w.upTo(w.Session))
+	switch w.rng.IntN(4) {
+	case 0:
+		w.setCalendar(name, w.drawCalendar(), false)
+		time.Sleep(w.upTo(w.Session))
+		w.setCalendar(name, was, false)
+	case 1:
+		is, away := w.drawCalendar(), w.upTo(2*w.Session)
+		w.operate("delete calendar "+name, func(ctx context.Context) error {
+			return unless(w.cluster.Delete(ctx, w.cluster.Tree().Calendar(name)), zkconn.ErrNoNode)
+		})
+		w.after(away, func() { w.setCalendar(name, is, false) })
+	case 2:
+		w.operate("delete calendar "+name, func(ctx context.Context) error {
+			return w.cluster.Operate(ctx, func(c *admin.Client) error {
+				_, err := c.DeleteCalendar(ctx, name, admin.CalendarOptions{})
+				return unless(err, admin.ErrCalendarInUse, admin.ErrNoCalendar, admin.ErrConflict)
+			})
+		})
+	default:
+	}
+}
+
+// scheduleOf is a job's schedule by the calendars as they were last.
+func (l *ledger) scheduleOf(j singleworker.Job) (*cronexpr.Schedule, error) {
+	return l.calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+}
+
+// hasCalendars reports whether all calendars are there that a job names. It does not run otherwise.
+func (l *ledger) hasCalendars(j singleworker.Job) bool {
+	return !slices.ContainsFunc(j.CalendarNames(), func(name string) bool {
+		read, found := l.model.Calendars[name]
+		return !found || read.Deleted
+	})
+}
+
+// recalendaring takes in that a calendar is to change, before it does.
+func (l *ledger) recalendaring(name string, at time.Time) {
+	for slot := range l.vigils {
+		if j := l.model.Jobs[zkrec.JobOfSlot(slot)]; j != nil && slices.Contains(j.Spec.CalendarNames(), name) {
+			l.changes(slot, at)
+		}
+	}
+}
+
+// recalendared takes in another content of a calendar: which times are ticks after it was written,
+// and which were before. Ticks that are accounted for stay so, by the contents of their time, which
+// the record may have forgotten. One that is gone says nothing: no claim is possible until it is
+// there again.
+func (l *ledger) recalendared(txn *zkdev.Txn) {
+	name, is := l.tree.CalendarAt(txn.Path)
+	if !is {
+		return
+	}
+	read, found := l.model.Calendars[name]
+	if !found {
+		return
+	}
+	read.Deleted = false // it serves former schedules
+	l.calendars[name] = read
+	for slot, acc := range l.accounts {
+		var terms []term
+		for _, t := range acc.terms {
+			mark := acc.record.Watermark
+			if !slices.Contains(t.of.CalendarNames(), name) || t.until != 0 && t.until <= mark {
+				terms = append(terms, t)
+				continue
+			}
+			if t.since < mark {
+				before := t
+				before.until, before.replaced = mark, true
+				terms, t.since = append(terms, before), mark
+			}
+			var err error
+			if t.sched, err = l.scheduleOf(t.of); err != nil {
+				l.violatef(8, slot, txn.Time, "its calendar cannot be read: %v", err)
+			}
+			l.counts.calendars, t.changed = l.counts.calendars+1, txn.Time
+			terms = append(terms, t)
+		}
+		acc.terms = terms
+	}
+}
+
+// uncalendared makes claims check no versions of calendars.
+func uncalendared(op zkdev.Op, path string, version int32) (string, int32) {
+	if op == zkdev.OpCheck && strings.Contains(path, "/_calendars/") {
+		return "/", -1
+	}
+	return path, version
+}
 
 // leaveOut sets the calendar whose days the job leaves out.
 func (s *scene) leaveOut(day string) {

@@ -182,8 +182,9 @@ type ledger struct {
 	// offsets of the clocks.
 	clockHeard     time.Duration
 	offsets        map[string][]offset
-	server         []offset          // of the server's clock
-	hasty          []rules.Violation // reliefs of owners of which a run was due by that clock alone
+	calendars      zkrec.ReadCalendars // as they were last
+	server         []offset            // of the server's clock
+	hasty          []rules.Violation   // reliefs of owners of which a run was due by that clock alone
 	clocksMayBeOff bool
 	endless        map[string]bool // by id, the runs of jobs that always run
 	untold         []untold
@@ -196,6 +197,7 @@ type counts struct {
 	ticks     int           // that are accounted for
 	schedules int           // that replaced another one
 	spent     int           // that came to the end of their MaxRuns
+	calendars int           // contents of calendars that replaced others, of jobs that there were
 	layouts   int           // that came into effect after another one
 	complete  int           // ticks that hooks were told of
 	alarms    int           // that were raised
@@ -228,6 +230,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
 		offsets: make(map[string][]offset), listening: make(map[string]time.Time), over: make(map[string][]time.Time),
+		calendars: make(zkrec.ReadCalendars),
 	}
 	l.tree = tree
 	l.judge = rules.New(tree, true, rules.Observer{}, func(v rules.Violation) {

@@ -22,11 +22,13 @@ func (w *world) schedule(job *jobs.Job) {
 	}
 	w.untimed(job)
 	w.window(job)
+	w.nameCalendars(job)
 }
 
 // withTimes gives a job the schedule of another.
 func withTimes(j *jobs.Job, of jobs.Job) {
 	j.Schedule, j.TimeZone, j.NotBefore, j.NotAfter, j.MaxRuns, j.Jitter = of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns, of.Jitter
+	j.Calendars = of.Calendars
 }
 
 // set changes the schedule of a job once, or several times in a row, or its policies.

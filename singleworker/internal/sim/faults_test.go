@@ -49,6 +49,7 @@ var faults = []fault{
 	{"move", 1, func(w *world, _ *swtest.Instance) { w.move(w.rng.IntN(len(w.shards))) }},
 	{"exclude", 3, func(w *world, victim *swtest.Instance) { w.exclude(victim.Name, w.rng.IntN(len(w.shards))) }},
 	{"reshard", 5, func(w *world, _ *swtest.Instance) { w.reshard() }},
+	{"calendar", 4, func(w *world, _ *swtest.Instance) { w.changeCalendar() }},
 }
 
 // fault injects one random fault.

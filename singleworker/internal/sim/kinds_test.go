@@ -63,7 +63,7 @@ func (w *world) window(job *jobs.Job) {
 // onlyWhatFits leaves out the fields that a job with its schedule and its shards must not have.
 func onlyWhatFits(job *jobs.Job) {
 	if strings.HasPrefix(job.Schedule, "@") && !strings.HasPrefix(job.Schedule, "@every") {
-		job.NotBefore, job.NotAfter, job.MaxRuns, job.Jitter = time.Time{}, time.Time{}, 0, 0
+		job.NotBefore, job.NotAfter, job.MaxRuns, job.Jitter, job.Calendars = time.Time{}, time.Time{}, 0, 0, nil
 	}
 	if job.Shards > 0 || job.Everywhere {
 		job.MaxRuns = 0
@@ -79,9 +79,9 @@ func onlyWhatFits(job *jobs.Job) {
 }
 
 // unlessOver is err, or nil if it says that the time of a one-shot, or of the last tick, has come
-// before the job was submitted, or that a window has no tick.
+// before the job was submitted, that a window has no tick, or that a calendar is not there.
 func unlessOver(err error) error {
-	if field := new(invalid.FieldError); errors.As(err, &field) && (field.Field == "Schedule" || field.Field == "NotAfter" || field.Field == "NotBefore") {
+	if field := new(invalid.FieldError); errors.As(err, &field) && slices.Contains([]string{"Schedule", "NotAfter", "NotBefore", "Calendars"}, field.Field) {
 		return nil
 	}
 	return err

@@ -93,7 +93,7 @@ func (w *world) undelete(k int) {
 	w.operate("undelete "+jobName(k), func(ctx context.Context) error {
 		return w.cluster.Operate(ctx, func(c *admin.Client) error {
 			_, err := c.Undelete(ctx, jobName(k), admin.UndeleteOptions{})
-			return unless(err, admin.ErrExists) // an instance was faster, with its declaration
+			return unless(unlessOver(err), admin.ErrExists) // an instance was faster, with its declaration
 		})
 	})
 }

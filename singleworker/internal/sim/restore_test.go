@@ -78,6 +78,7 @@ func (w *world) bringUpAndLose() {
 	time.Sleep(w.upTo(2 * w.Session))
 	lose()
 	w.holds = false
+	w.setCalendars()
 	for k := range w.shards {
 		if w.step(0) && w.jobs[jobName(k)] {
 			w.submit(k)

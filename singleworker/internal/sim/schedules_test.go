@@ -2,10 +2,7 @@ package sim
 
 import (
 	"errors"
-	"slices"
 
-	"github.com/swjobs/singleworker/singleworker"
-	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -61,32 +58,6 @@ func (l *ledger) termsOf(spec zkrec.Spec, since int64) ([]term, error) {
 		until, err = min(until, f.Since), errors.Join(err, formerErr)
 	}
 	return terms, err
-}
-
-// scheduleOf is a job's schedule by the calendars as they are.
-func (l *ledger) scheduleOf(j singleworker.Job) (*cronexpr.Schedule, error) {
-	return l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
-}
-
-// recalendared takes in another content of a calendar: which times are ticks after it was written,
-// and which were before.
-func (l *ledger) recalendared(txn *zkdev.Txn) {
-	name, is := l.tree.CalendarAt(txn.Path)
-	if !is {
-		return
-	}
-	for slot, acc := range l.accounts {
-		for k := range acc.terms {
-			t := &acc.terms[k]
-			if !slices.Contains(t.of.CalendarNames(), name) {
-				continue
-			}
-			var err error
-			if t.sched, err = l.scheduleOf(t.of); err != nil {
-				l.violatef(8, slot, txn.Time, "its calendar cannot be read: %v", err)
-			}
-		}
-	}
 }
 
 // counted counts the ticks that are claimed in a term, by the claims and not by the record's count:

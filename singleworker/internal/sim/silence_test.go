@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/cronexpr"
 	rules "github.com/swjobs/singleworker/singleworker/internal/ledger"
 	rule "github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -77,6 +78,9 @@ type silence struct {
 
 // watch takes in the changes that a transaction makes to that, before it does.
 func (l *ledger) watch(slot, node, rest string, txn *zkdev.Txn) {
+	if name, is := l.tree.CalendarAt(txn.Path); is {
+		l.recalendaring(name, txn.Time)
+	}
 	switch {
 	case txn.Op == zkdev.OpCloseSession:
 		for sid, member := range l.model.Instances {
@@ -163,9 +167,9 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 			return // no tick follows
 		}
 	}
-	sched, err := spec.Job.ParseSchedule()
-	if err != nil {
-		return // openAccount says so
+	sched, err := l.scheduleOf(spec.Job)
+	if err != nil || !l.hasCalendars(spec.Job) {
+		return // openAccount says so, or nobody can tell its ticks
 	}
 	tick := sched.Next(time.UnixMilli(max(record.Watermark, spec.Since, spec.ActiveLayout().Since)))
 	if sched.Always() {
@@ -174,7 +178,7 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 		tick = time.UnixMilli(restartDue(&spec, record))
 	}
-	from := rule.Job{Schedule: sched, Policy: &spec.Job, Group: l.tree.Group(), Gated: spec.ActiveLayout().BeforeTick != ""}.Of(slot, nil).Due(tick).Add(alarmAfter)
+	from := l.dueAt(slot, &spec, sched, tick).Add(alarmAfter)
 	if p := spec.Switch.Paused; p != nil && from.UnixMilli() > p.Since {
 		if p.Until == 0 {
 			return
@@ -187,6 +191,12 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 	if !tick.IsZero() && tick.UnixMilli() > v.alarm && now.After(from) {
 		l.silences = append(l.silences, silence{slot, tick.UnixMilli(), from, now})
 	}
+}
+
+// dueAt is when a tick of a slot is due, by the job's Jitter.
+func (l *ledger) dueAt(slot string, spec *zkrec.Spec, sched *cronexpr.Schedule, tick time.Time) time.Time {
+	j := rule.Job{Schedule: sched, Policy: &spec.Job, Group: l.tree.Group(), Gated: spec.ActiveLayout().BeforeTick != ""}
+	return j.Of(slot, nil).Due(tick)
 }
 
 // checkSilences verifies that a tick that is overdue raises an alarm within silentFor if an

@@ -19,7 +19,7 @@ import (
 
 var (
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
-	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks")
+	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, or calendars")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
@@ -35,16 +35,17 @@ var (
 // enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few
 // jobs at once only. In some there are jobs that always run, jobs that run once and are removed,
 // jobs that run when asked, or jobs that run on every instance, and a job may become one of another
-// kind; in some, jobs require labels, list instances, and are disabled on one or on the host. Some
-// are in latch mode, and their leader is deposed. In some, instances read from servers that are
-// behind by up to a session. In some, the servers lose the acknowledged transactions of up to a
-// session, and use zxids again as after a restore, or lose all their data. In some, the wall clocks
-// of machines, and of operators, are off and leap; in some, the server's does, ahead or back by up
-// to five minutes, and all connect again at times, as when another one leads. Second processes of
-// an id are started while the first one lives, or hangs. The connect string has one to three names
-// of the server. Every message of every connection has a separate latency, mostly of 0.2 to 5 ms,
-// some of 50 and more. The checker reads the server's transaction log and the handlers' own
-// records, and verifies that
+// kind; in some, jobs name calendars, which are changed, changed back and deleted, also by hand
+// while jobs name them; in some, jobs require labels, list instances, and are disabled on one or on
+// the host. Some are in latch mode, and their leader is deposed. In some, instances read from
+// servers that are behind by up to a session. In some, the servers lose the acknowledged
+// transactions of up to a session, and use zxids again as after a restore, or lose all their data.
+// In some, the wall clocks of machines, and of operators, are off and leap; in some, the server's
+// does, ahead or back by up to five minutes, and all connect again at times, as when another one
+// leads. Second processes of an id are started while the first one lives, or hangs. The connect
+// string has one to three names of the server. Every message of every connection has a separate
+// latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction
+// log and the handlers' own records, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances
 //     have them, idle or not: no two overlap; none lasts past the transaction that gives the slot
@@ -166,7 +167,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("jobs resharded: %d; schedules replaced: %d; ticks that all shards had done: %d", total.layouts, total.schedules, total.complete)
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
-	t.Logf("jobs that came to the end of their MaxRuns: %d", total.spent)
+	t.Logf("jobs that came to the end of their MaxRuns: %d; slots whose calendar has changed: %d", total.spent, total.calendars)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("seeds with wrong clocks of instances: %d; of ZooKeeper: %d, leaps of it: %d", total.clocks, total.serverClocks, total.leaps)
@@ -198,8 +199,11 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 		b := breaches[*breachFlag]
 		w := newWorldLike(t, seed, noise, func(p *profile) {
 			cmp.Or(b, &breach{}).world()(p)
-			if *kindFlag == "clocks" {
+			switch *kindFlag {
+			case "clocks":
 				allClocks(p)
+			case "calendars":
+				p.Calendars, p.Windows = true, true
 			}
 		})
 		w.breach = b
@@ -252,6 +256,7 @@ func (sum *totals) add(w *world) {
 	sum.removed += w.removed
 	sum.schedules += w.schedules
 	sum.spent += w.spent
+	sum.calendars += w.calendars
 	sum.complete += w.complete
 	sum.txns += w.txns
 	sum.violations += len(w.found)

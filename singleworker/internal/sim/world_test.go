@@ -44,6 +44,7 @@ type profile struct {
 	Always           bool          // some jobs always run, for a time or for good
 	Untimed          bool          // some run once, or when asked
 	Windows          bool          // some have a beginning, an end, or a number of runs
+	Calendars        bool          // some have calendars, which change
 	Everywhere       bool          // some run on every instance
 	Placed           bool          // some require labels, list instances, or are disabled here and there
 	Noise            time.Duration
@@ -194,6 +195,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	drawn.drawLosses(rand.New(rand.NewPCG(seed, 4)))
 	drawn.drawServerClock(rand.New(rand.NewPCG(seed, 5)))
 	drawn.Windows = rand.New(rand.NewPCG(seed, 6)).IntN(3) == 0
+	drawn.Calendars = rand.New(rand.NewPCG(seed, 7)).IntN(3) == 0
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -436,6 +438,7 @@ func (w *world) endFaults() {
 	}
 	close(w.quiet)
 	w.later.Wait()
+	w.setCalendars()
 	w.cluster.Server.SetClock(0)
 	for _, i := range w.cluster.Instances() {
 		i.Resume()
