@@ -1,10 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +23,8 @@ type Calendar struct {
 	Is   job.Calendar `json:"calendar"`
 	// Since is when it became that. Ticks until then go by the contents before.
 	Since time.Time `json:"since,omitzero"`
+	// Set names the files that have the calendar, if some have.
+	Set string `json:"set,omitempty"`
 	// Jobs are those that name it, by name.
 	Jobs []string `json:"jobs,omitempty"`
 	// Former are the contents before, the latest first: at most seven are kept.
@@ -41,6 +43,9 @@ type FormerCalendar struct {
 type CalendarOptions struct {
 	// DryRun checks and reports the change, and writes nothing.
 	DryRun bool
+	// Set records to which files the calendar belongs: see SubmitOptions.Set. Default: as it is.
+	// DeleteCalendar ignores it.
+	Set string
 }
 
 // CalendarChange says how a change of a calendar ended, and which jobs name it.
@@ -57,19 +62,23 @@ var ErrCalendarInUse = errors.New("jobs name the calendar")
 var ErrNoCalendar = errors.New("no such calendar")
 
 // Calendars lists the group's calendars, by name, with the jobs that name them. It reads the specs
-// of all jobs. Errors: ErrDenied, ErrUnavailable.
+// of all jobs if there are calendars. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 	return retried(ctx, c.conn, "list calendars", func() (list []Calendar, err error) {
+		names, err := c.children(ctx, c.tree.Calendars())
+		if err != nil || len(names) == 0 {
+			return nil, err
+		}
 		users, err := c.calendarUsers(ctx)
 		if err != nil {
 			return nil, err
 		}
-		err = c.eachChild(ctx, c.tree.Calendars(), func(node child) {
+		err = c.eachOf(ctx, c.tree.Calendars(), names, func(node child) {
 			read := zkrec.NewCalendar(node.data, node.stat.Version, node.stat.Mtime)
 			if read.Deleted {
 				return
 			}
-			of := Calendar{Name: node.name}
+			of := Calendar{Name: node.name, Set: read.Set}
 			for _, user := range users[node.name] {
 				of.Jobs = append(of.Jobs, user.Job.Name)
 			}
@@ -121,15 +130,22 @@ func (c *Client) SetCalendar(ctx context.Context, name string, is job.Calendar, 
 		return CalendarChange{}, err
 	}
 	return c.changeCalendar(ctx, name, zkrec.DeedCalendar, opts, func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error) {
-		switch {
-		case read.Contents == nil:
-			return zkrec.Calendar{}.With(is), OutcomeCreated, nil
-		case read.Deleted:
-			return read.With(is), OutcomeCreated, nil
-		case reflect.DeepEqual(read.Present(), is):
-			return read.Calendar, OutcomeUnchanged, nil
+		present := read.Contents != nil && !read.Deleted
+		same, next := present && read.Present().Equal(is), read.Calendar
+		if !same {
+			next = next.With(is)
 		}
-		return read.With(is), OutcomeReplaced, c.checkCalendar(ctx, name, read, is, users)
+		next.Set = opts.Set
+		if present {
+			next.Set = cmp.Or(opts.Set, read.Set)
+		}
+		switch {
+		case !present:
+			return next, OutcomeCreated, nil
+		case same && next.Set == read.Set:
+			return next, OutcomeUnchanged, nil
+		}
+		return next, OutcomeReplaced, c.checkCalendar(ctx, name, read, is, users)
 	})
 }
 

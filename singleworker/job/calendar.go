@@ -45,6 +45,12 @@ func (c Calendar) Validate() error {
 	return err
 }
 
+// Equal reports whether both calendars say the same, in the same order.
+func (c Calendar) Equal(other Calendar) bool {
+	return c.TimeZone == other.TimeZone && slices.Equal(c.Dates, other.Dates) && slices.Equal(c.Yearly, other.Yearly) &&
+		slices.Equal(c.Weekdays, other.Weekdays) && slices.Equal(c.Hours, other.Hours)
+}
+
 // Contains reports whether the calendar has a time. It has none if it is not valid.
 func (c Calendar) Contains(t time.Time) bool {
 	p, err := c.parse()

@@ -28,6 +28,8 @@ type Calendar struct {
 	Contents []Content `json:"contents"`
 	// Deleted means that no job may name it. Ticks of a time when one did are still judged by it.
 	Deleted bool `json:"deleted,omitempty"`
+	// Set names the files that have the calendar, as of a job.
+	Set string `json:"set,omitempty"`
 
 	unknown Unknown
 }

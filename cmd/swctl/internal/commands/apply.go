@@ -34,6 +34,12 @@ func applyCommand(e *env) *cmdline.Command {
 		Short: "have the group's jobs as files say",
 		Long: `Creates the jobs of the files that do not exist, changes those that differ, and prints what it
 did. Files are YAML or JSON: jobs, lists of jobs, and what swctl export, list and show print.
+A document may also be a calendar, which is set before the jobs that name it:
+
+    kind: Calendar
+    name: de-holidays
+    calendar: {time_zone: Europe/Berlin, dates: ["2026-12-24"], yearly: ["12-25..12-26"]}
+
 Each job is changed as a whole or not at all. What fails is listed by name, the rest is done,
 and the same command again completes it; it changes nothing where nothing differs. A pause
 stays as it is, unless a file has paused: true or false.
@@ -41,11 +47,13 @@ stays as it is, unless a file has paused: true or false.
 With --set NAME the jobs are recorded as those of these files, and --prune cancels the jobs of
 the set that are no longer in them: never one that code declares, that somebody submitted, or
 of another set. If these are more than a third of the set, it wants --confirm with their number.
+Calendars of the set that no job names any more are deleted after that.
 
 A job that code declares, or of another set, is a conflict: it is not touched without --force.
 With --if-version each job must have the version that its document tells, as swctl show prints
 it. Somebody else's change between the plan and its execution is a failure of that job. With
---atomic all jobs are one transaction, into which some hundred fit, and one failure is all.`,
+--atomic all jobs are one transaction, into which some hundred fit, and one failure is all:
+calendars must be as the files say before.`,
 		Examples: `swctl apply -f jobs/ --dry-run
 swctl apply -f jobs/ --set billing --prune
 swctl show nightly -o json > nightly.json; $EDITOR nightly.json; swctl apply -f nightly.json --if-version
@@ -84,11 +92,11 @@ func diffCommand(e *env) *cmdline.Command {
 // application is one run of apply or diff.
 type application struct {
 	*call
-	opts    files.Options
-	entries []files.Entry
-	steps   []files.Step
-	pruned  int // jobs that the plan cancels
-	of      int // jobs of the set
+	opts   files.Options
+	found  files.Contents
+	steps  []files.Step
+	pruned int // jobs that the plan cancels
+	of     int // jobs of the set
 }
 
 // applicationOf reads the command line and the files.
@@ -100,10 +108,10 @@ func applicationOf(c *call) (*application, error) {
 		return nil, cmdline.Usage("%s: --%s needs --%s", c.Command, flagPrune, flagSet).Try("--%s NAME of the files, the same each time", flagSet)
 	}
 	var err error
-	if p.entries, err = readFiles(c.Call); err != nil {
+	if p.found, err = readFiles(c.Call); err != nil {
 		return nil, err
 	}
-	for _, e := range p.entries {
+	for _, e := range p.found.Jobs {
 		if p.opts.IfVersion && e.Version == nil {
 			return nil, cmdline.Usage("%s: --%s: %s: the document tells no version", c.Command, flagIfVersion, e.Place).Try("swctl show %s -o json > FILE", e.Job.Name)
 		}
@@ -117,8 +125,14 @@ func (p *application) plan(ctx context.Context, client group.Client) error {
 	if err != nil {
 		return err
 	}
+	var calendars []admin.Calendar
+	if len(p.found.Calendars) > 0 || p.opts.Prune {
+		if calendars, err = client.Calendars(ctx); err != nil {
+			return err
+		}
+	}
 	p.opts.Now = p.now()
-	p.steps = files.Plan(p.entries, jobs, p.opts)
+	p.steps = files.Plan(p.found, jobs, calendars, p.opts)
 	p.pruned, p.of = files.Pruned(p.steps, jobs, p.opts.Set)
 	if !slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Was.Edited }) {
 		return nil
@@ -189,7 +203,8 @@ func apply(ctx context.Context, c *call) error {
 	return errors.Join(err, p.put(dryRun))
 }
 
-// act does each step, whatever becomes of the others.
+// act does each step, whatever becomes of the others. Calendars are there before jobs come to name
+// them, and go when jobs have gone.
 func (p *application) act(ctx context.Context, client group.Client) error {
 	var (
 		all  sync.WaitGroup
@@ -197,6 +212,9 @@ func (p *application) act(ctx context.Context, client group.Client) error {
 		errs = make([]error, len(p.steps))
 	)
 	for i := range p.steps {
+		if i > 0 && p.steps[i].Kind != p.steps[i-1].Kind {
+			all.Wait()
+		}
 		turn <- struct{}{}
 		all.Go(func() {
 			errs[i] = do(ctx, client, &p.steps[i])
@@ -214,7 +232,11 @@ func (p *application) act(ctx context.Context, client group.Client) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("apply: %d of %d jobs failed, and the others are done: %w", len(failed), len(p.steps), failed[0])
+	things := "jobs"
+	if slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Kind != "" }) {
+		things = "jobs and calendars"
+	}
+	return fmt.Errorf("apply: %d of %d %s failed, and the others are done: %w", len(failed), len(p.steps), things, failed[0])
 }
 
 // actAtOnce does all steps in one transaction.
@@ -226,6 +248,10 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 		case files.Conflict:
 			return fmt.Errorf("apply: nothing was changed: %w", conflict(s))
 		case files.Create, files.Change:
+			if s.Kind != "" {
+				return cmdline.Usage("apply: --%s is for jobs alone, and the calendar %s differs; nothing was changed", flagAtomic, s.Name).
+					Try("without --%s, the calendars first", flagAtomic)
+			}
 			jobs, of = append(jobs, admin.Submission{Job: s.Job, Options: s.Options}), append(of, s)
 		case files.Unchanged, files.Prune: // the latter is refused with --atomic
 		}
@@ -242,6 +268,9 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 
 // do does a step.
 func do(ctx context.Context, client group.Client, s *files.Step) error {
+	if s.Kind != "" {
+		return doCalendar(ctx, client, s)
+	}
 	switch s.Action {
 	case files.Create, files.Change:
 		done, err := client.Submit(ctx, s.Job, s.Options)
@@ -254,6 +283,28 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 			return nil
 		}
 		return fmt.Errorf("prune %s: %w", s.Name, err)
+	case files.Conflict:
+		return conflict(s)
+	case files.Unchanged:
+		s.Outcome = admin.OutcomeUnchanged
+	}
+	return nil
+}
+
+// doCalendar does a step for a calendar.
+func doCalendar(ctx context.Context, client group.Client, s *files.Step) error {
+	switch s.Action {
+	case files.Create, files.Change:
+		done, err := client.SetCalendar(ctx, s.Name, s.Is, admin.CalendarOptions{Set: s.Set})
+		s.Outcome = done.Outcome
+		return err
+	case files.Prune:
+		_, err := client.DeleteCalendar(ctx, s.Name, admin.CalendarOptions{})
+		if err == nil || errors.Is(err, admin.ErrNoCalendar) {
+			s.Outcome = outcomePruned
+			return nil
+		}
+		return fmt.Errorf("prune: %w", err)
 	case files.Conflict:
 		return conflict(s)
 	case files.Unchanged:

@@ -92,3 +92,56 @@ func TestNextLeftOutGolden(t *testing.T) {
 	h.fake.jobs["nightly"] = admin.JobStatus{Name: "nightly", Job: j.WithCalendars(map[string]job.CalendarTimes{"de-holidays": is, "workdays": work})}
 	golden(t, "next-left-out", h.transcript("next", "nightly", "-n", "3")+"\n"+h.transcript("next", "nightly", "-n", "1", "-o", "json"))
 }
+
+// Files with calendars: they are there before the jobs that name them, and go after these.
+func TestApplyCalendarsGolden(t *testing.T) {
+	t.Parallel()
+	onGroup(t, func(t *testing.T, h *harness) {
+		t.Helper()
+		calendar := "kind: Calendar\nname: %s\ncalendar:\n  time_zone: Europe/Berlin\n  yearly: [12-25..%s]\n"
+		work := "---\nname: work\nschedule: '@daily'\ncalendars: ['-holidays']\n"
+		first, second := fmt.Sprintf(calendar, "holidays", "12-26"), fmt.Sprintf(calendar, "holidays", "12-31")
+		unused := "---\n" + fmt.Sprintf(calendar, "unused", "12-26")
+		free := "---\nname: work\nschedule: '@daily'\n"
+		apply := []string{"apply", "-f", "-", "--set", "prod"}
+		var texts []string
+		for _, step := range []struct {
+			input string
+			args  []string
+		}{
+			{first + unused + work, []string{"validate", "-f", "-"}},
+			{first + unused + work, append(apply, "--atomic")},
+			{first + unused + work, append(apply, "--dry-run")},
+			{first + unused + work, apply},
+			{first + unused + work, append(apply, "--atomic")},
+			{second + work, []string{"diff", "-f", "-", "--set", "prod", "--prune", "-o", "json"}},
+			{second + work, append(apply, "--prune")},
+			{second + work, []string{"apply", "-f", "-", "--set", "other"}},
+			{"", []string{"export", "work"}},
+			{"", []string{"export", "work", "-o", "json"}},
+			{work, append(apply, "--prune")}, // a job names it
+			{free, append(apply, "--prune")},
+			{"", []string{"calendars"}},
+			{first, []string{"submit", "--file", "-"}},
+		} {
+			h.Stdin = strings.NewReader(step.input)
+			texts = append(texts, h.script([][]string{step.args}))
+		}
+		golden(t, "apply-calendars", strings.Join(texts, "\n"))
+
+		// What export prints is what apply reads.
+		h.Stdin = strings.NewReader(second + work)
+		h.exec(apply...)
+		for _, args := range [][]string{{"export", "work"}, {"export", "work", "-o", "json"}, {"calendars", "-o", "json"}, {"calendars", "show", "holidays", "-o", "json"}} {
+			h.exec(args...)
+			h.Stdin = strings.NewReader(h.out.String())
+			if code := h.exec("diff", "-f", "-", "--exit-code"); code != 0 || strings.Contains(h.out.String(), "0 unchanged") {
+				t.Errorf("%q differs: %s%s", args, h.out.String(), h.errs.String())
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "jobs")
+		if code := h.exec("export", "work", "--to", dir+"/"); code != 0 || h.exec("diff", "-f", dir, "--exit-code") != 0 || h.out.String() != "2 unchanged\n" {
+			t.Errorf("a directory: %s%s", h.out.String(), h.errs.String())
+		}
+	})
+}

@@ -61,7 +61,7 @@ func importJobs(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	wrote, err := writeJobs(c.Call, r.Jobs, ".json")
+	wrote, err := writeJobs(c.Call, nil, r.Jobs, ".json")
 	if err != nil {
 		return err
 	}

@@ -27,20 +27,20 @@ func filePaths(c *cmdline.Call) ([]string, error) {
 	return paths, nil
 }
 
-// readFiles reads the jobs of the files that the line names, all of which must be right.
-func readFiles(c *cmdline.Call) ([]files.Entry, error) {
+// readFiles reads the files that the line names, all of which must be right.
+func readFiles(c *cmdline.Call) (files.Contents, error) {
 	paths, err := filePaths(c)
 	if err != nil {
-		return nil, err
+		return files.Contents{}, err
 	}
-	entries, problems := files.Read(paths, c.Stdin)
+	found, problems := files.Read(paths, c.Stdin)
 	if len(problems) == 0 {
-		return entries, nil
+		return found, nil
 	}
 	for _, problem := range problems[1:] {
 		c.Remark(problem.String())
 	}
-	return nil, cmdline.Usage("%s: %s; nothing was changed", c.Command, problems[0]).
+	return files.Contents{}, cmdline.Usage("%s: %s; nothing was changed", c.Command, problems[0]).
 		Try("swctl validate -f FILE checks files without a server")
 }
 
@@ -65,23 +65,33 @@ func readInput(c *cmdline.Call, path string) ([]byte, error) {
 	return text, nil
 }
 
-// writeJobs writes jobs where --to says, and overwrites nothing. In a directory the files have that
-// ending.
-func writeJobs(c *cmdline.Call, jobs []job.Job, ending string) (wrote []string, err error) {
+// writeJobs writes jobs and calendars where --to says, and overwrites nothing. In a directory the
+// files have that ending, and calendars have a directory.
+func writeJobs(c *cmdline.Call, calendars []files.Calendar, jobs []job.Job, ending string) (wrote []string, err error) {
 	to := c.Flags.String(flagTo)
 	if to == "" {
 		return nil, nil
 	}
 	info, err := os.Stat(to)
 	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
-		return []string{to}, writeNew(to, jobs...)
+		return []string{to}, writeNew(to, files.Documents(calendars, jobs)...)
 	}
-	if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // others may read jobs
+	under := to
+	if len(calendars) > 0 {
+		under = filepath.Join(to, "calendars")
+	}
+	if err := os.MkdirAll(under, 0o755); err != nil { //nolint:gosec // others may read jobs
 		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
 	}
-	for _, j := range jobs {
-		path := filepath.Join(to, j.Name+ending) // names have no /
-		if err := writeNew(path, j); err != nil {
+	for _, document := range files.Documents(calendars, jobs) {
+		path := to
+		switch of := document.(type) {
+		case files.Calendar:
+			path = filepath.Join(under, of.Name+ending) // names have no /
+		case job.Job:
+			path = filepath.Join(to, of.Name+ending)
+		}
+		if err := writeNew(path, document); err != nil {
 			return wrote, err
 		}
 		wrote = append(wrote, path)
@@ -89,17 +99,17 @@ func writeJobs(c *cmdline.Call, jobs []job.Job, ending string) (wrote []string, 
 	return wrote, nil
 }
 
-// writeNew writes jobs to a new file: as YAML if its name says so, and otherwise as JSON.
-func writeNew(path string, jobs ...job.Job) error {
+// writeNew writes documents to a new file: as YAML if its name says so, and otherwise as JSON.
+func writeNew(path string, documents ...any) error {
 	var text bytes.Buffer
 	var err error
 	switch filepath.Ext(path) {
 	case ".yaml", ".yml":
 		var yaml []byte
-		yaml, err = files.YAML(jobs...)
+		yaml, err = files.YAML(documents...)
 		text.Write(yaml)
 	default:
-		err = plain.JSON(&text, "  ", jobs)
+		err = plain.JSON(&text, "  ", documents)
 	}
 	if err != nil {
 		return err

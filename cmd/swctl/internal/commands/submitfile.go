@@ -22,12 +22,15 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		return cmdline.Usage("submit: --file goes without a name, a schedule and the flags of a job").
 			Try("swctl submit --file jobs.json; the file has all of a job")
 	}
-	entries, err := readFiles(c.Call)
+	found, err := readFiles(c.Call)
 	if err != nil {
 		return err
 	}
+	if len(found.Calendars) > 0 {
+		return cmdline.Usage("submit: %s: calendars are not submitted", found.Calendars[0].Place).Try("swctl apply -f FILE sets them before the jobs")
+	}
 	var jobs []job.Job
-	for _, e := range entries {
+	for _, e := range found.Jobs {
 		jobs = append(jobs, e.Job)
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {

@@ -1,12 +1,21 @@
 package files
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -29,4 +38,109 @@ func ReadCalendar(path string, stdin io.Reader) (is job.Calendar, err error) {
 		return is, errors.New("there is more after the calendar")
 	}
 	return is, is.Validate()
+}
+
+// kindCalendar is the kind of a document that has a calendar.
+const kindCalendar = "Calendar"
+
+// Calendar is a calendar as a document has it.
+type Calendar struct {
+	Kind string       `json:"kind"`
+	Name string       `json:"name"`
+	Is   job.Calendar `json:"calendar"`
+}
+
+// CalendarOf is the document of a calendar of a group.
+func CalendarOf(of admin.Calendar) Calendar { return Calendar{kindCalendar, of.Name, of.Is} }
+
+// CalendarEntry is a calendar as a file has it.
+type CalendarEntry struct {
+	Place
+	Calendar
+}
+
+// besideCalendar are the keys that swctl prints beside a calendar.
+var besideCalendar = namesOf(reflect.TypeFor[admin.Calendar]())
+
+// calendar takes in a calendar.
+func (r *reader) calendar(n *yaml.Node) {
+	e, before := CalendarEntry{Place: r.at(n)}, len(r.problems)
+	is := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
+	for key, value := range pairs(n) {
+		switch {
+		case key.Value == keyVersion || key.Value == keyKind:
+			r.heading(key, value, kindCalendar)
+		case key.Value == "name" && value.Kind == yaml.ScalarNode:
+			e.Name = value.Value
+		case key.Value == "calendar":
+			is = value
+		case !slices.Contains(besideCalendar, key.Value):
+			r.problemf(r.at(key), "%s is not a key of a %s: want name and calendar", key.Value, kindCalendar)
+		}
+	}
+	if err := job.CheckCalendarName(e.Name); err != nil {
+		r.problemf(e.Place, "name %q: %v", e.Name, err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(asJSON(nil, is)))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&e.Is)
+	if err == nil {
+		err = e.Is.Validate()
+	}
+	if err != nil {
+		at, field := is, new(invalid.FieldError)
+		if errors.As(err, &field) {
+			of, _ := reflect.TypeFor[job.Calendar]().FieldByName(field.Field)
+			if _, value := member(is, jsonName(of)); value != nil {
+				at = value
+			}
+		}
+		r.problemf(r.at(at), "%v", err)
+	}
+	if at, ok := r.calendars[e.Name]; ok && e.Name != "" {
+		r.problemf(e.Place, "the calendar %s is there twice: it is at %s, too", e.Name, at)
+	}
+	if r.calendars[e.Name] = e.Place; len(r.problems) == before {
+		r.found.Calendars = append(r.found.Calendars, e)
+	}
+}
+
+// planCalendars says which calendars to set, and which to delete afterwards.
+func (opts Options) planCalendars(entries []CalendarEntry, have []admin.Calendar) (set, prune []Step) {
+	left := map[string]admin.Calendar{}
+	for _, was := range have {
+		left[was.Name] = was
+	}
+	for _, e := range entries {
+		was, exists := left[e.Name]
+		delete(left, e.Name)
+		s := Step{Action: Change, Kind: kindCalendar, Name: e.Name, Place: e.String(), Is: e.Is, Set: cmp.Or(opts.Set, was.Set)}
+		for _, part := range []struct {
+			name    string
+			was, is []string
+		}{
+			{"time_zone", []string{was.Is.TimeZone}, []string{e.Is.TimeZone}}, {"dates", was.Is.Dates, e.Is.Dates},
+			{"yearly", was.Is.Yearly, e.Is.Yearly}, {"weekdays", was.Is.Weekdays, e.Is.Weekdays}, {"hours", was.Is.Hours, e.Is.Hours},
+			{"set", []string{was.Set}, []string{s.Set}},
+		} {
+			if !slices.Equal(part.was, part.is) {
+				s.differs(part.name, strings.Join(part.was, ", "), strings.Join(part.is, ", "))
+			}
+		}
+		switch {
+		case !exists:
+			s.Action, s.Differences = Create, nil
+		case len(s.Differences) == 0 && was.Error == "":
+			s.Action = Unchanged
+		case was.Set != "" && was.Set != s.Set && !opts.Force:
+			s.conflictf("it belongs to the set %s", was.Set)
+		}
+		set = append(set, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if opts.Prune && left[name].Set == opts.Set {
+			prune = append(prune, Step{Action: Prune, Kind: kindCalendar, Name: name})
+		}
+	}
+	return set, prune
 }

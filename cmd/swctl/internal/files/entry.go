@@ -24,6 +24,8 @@ const (
 	keyItems   = "items"
 	keySpec    = "spec"
 	keyPaused  = "paused"
+
+	keyCalendars = "calendars"
 )
 
 // beside are the keys that swctl prints beside a spec: of those only some are read.
@@ -43,7 +45,7 @@ func jsonName(field reflect.StructField) string {
 	return name
 }
 
-// document takes in the jobs of a document.
+// document takes in the jobs and calendars of a document.
 func (r *reader) document(n *yaml.Node) {
 	if n.Tag == tagNull || !r.strict(n, 0) {
 		return // it is empty, or its problems are known
@@ -52,17 +54,36 @@ func (r *reader) document(n *yaml.Node) {
 	if _, items := member(n, keyItems); items != nil {
 		list = items
 		for key, value := range pairs(n) {
-			if key.Value != keyItems {
-				r.heading(key, value, "JobList", "JobSpecList")
+			switch {
+			case key.Value == keyCalendars && value.Kind == yaml.SequenceNode:
+				r.items(value, kindCalendar)
+			case key.Value != keyItems:
+				r.heading(key, value, "JobList", "JobSpecList", "CalendarList")
 			}
 		}
 	}
 	if list.Kind != yaml.SequenceNode {
-		r.job(list)
-		return
+		list = &yaml.Node{Content: []*yaml.Node{list}}
 	}
+	of := ""
+	if _, kind := member(n, keyKind); kind != nil && list != n {
+		of, _ = strings.CutSuffix(kind.Value, "List")
+	}
+	r.items(list, of)
+}
+
+// items takes in jobs and calendars: of is the kind of those that do not tell.
+func (r *reader) items(list *yaml.Node, of string) {
 	for _, item := range list.Content {
-		r.job(item)
+		kind := of
+		if _, own := member(item, keyKind); own != nil {
+			kind = own.Value
+		}
+		if kind == kindCalendar {
+			r.calendar(item)
+		} else {
+			r.job(item)
+		}
 	}
 }
 
@@ -114,7 +135,7 @@ func (r *reader) job(n *yaml.Node) {
 	}
 	r.names[e.Job.Name] = e.Place
 	if len(r.problems) == before {
-		r.entries = append(r.entries, e)
+		r.found.Jobs = append(r.found.Jobs, e)
 	}
 }
 

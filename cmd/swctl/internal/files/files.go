@@ -1,9 +1,11 @@
-// Package files reads the jobs that people keep in files, as YAML or JSON, writes them, and finds
-// out how a group differs from them. Of each fault it says where it stands: file, line and column.
+// Package files reads the jobs and calendars that people keep in files, as YAML or JSON, writes
+// them, and finds out how a group differs from them. Of each fault it says where it stands: file,
+// line and column.
 //
 // YAML is read by a library, into a tree, and JSON into the same tree. What two readers of YAML
 // could take for two things is refused there: see strict. A document of swctl is a job as
 // job.Job's JSON has it, a list of jobs, or a JobList or Job as swctl list and swctl show print it.
+// One of the kind Calendar is a calendar, as swctl calendars show prints it.
 package files
 
 import (
@@ -68,11 +70,17 @@ func (e Entry) PauseOptions(now time.Time) *admin.PauseOptions {
 // MaxFile is how long a file may be, in bytes: ten thousand jobs are a few megabytes.
 const MaxFile = 16 << 20
 
-// Read reads the jobs of files, in their order, and checks each of them. A directory stands for
-// the files in it, and below it, whose names end in .yaml, .yml or .json. Names that begin with a
-// dot are left out. The path "-" is stdin.
-func Read(paths []string, stdin io.Reader) ([]Entry, []Problem) {
-	r := reader{names: map[string]Place{}}
+// Contents are the jobs and the calendars of files, in their order.
+type Contents struct {
+	Jobs      []Entry
+	Calendars []CalendarEntry
+}
+
+// Read reads the jobs and calendars of files, in their order, and checks each of them. A directory
+// stands for the files in it, and below it, whose names end in .yaml, .yml or .json. Names that
+// begin with a dot are left out. The path "-" is stdin.
+func Read(paths []string, stdin io.Reader) (Contents, []Problem) {
+	r := reader{names: map[string]Place{}, calendars: map[string]Place{}}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		switch {
@@ -89,16 +97,20 @@ func Read(paths []string, stdin io.Reader) ([]Entry, []Problem) {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return r.entries, r.problems
+	return r.found, r.problems
 }
 
-// reader collects the jobs of files.
+// reader collects the contents of files.
 type reader struct {
-	file     string // that is read
-	entries  []Entry
-	problems []Problem
-	names    map[string]Place // of the jobs so far
+	file      string // that is read
+	found     Contents
+	problems  []Problem
+	names     map[string]Place // of the jobs so far
+	calendars map[string]Place // so far, likewise
 }
+
+// size is how much was read.
+func (r *reader) size() int { return len(r.found.Jobs) + len(r.found.Calendars) + len(r.problems) }
 
 func (r *reader) problemf(at Place, format string, args ...any) {
 	at.File = plain.OneLine(at.File)
@@ -163,7 +175,7 @@ func (r *reader) open(name string, from io.Reader, err error) {
 		filepath.Ext(name) != ".yaml" && filepath.Ext(name) != ".yml" && (strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[")) {
 		parse = parseJSON
 	}
-	before := len(r.entries) + len(r.problems)
+	before := r.size()
 	documents, fault := parse(text)
 	for _, document := range documents {
 		r.document(document)
@@ -172,7 +184,7 @@ func (r *reader) open(name string, from io.Reader, err error) {
 		fault.File = name
 		r.problems = append(r.problems, *fault)
 	}
-	if len(r.entries)+len(r.problems) == before {
+	if r.size() == before {
 		r.problemf(Place{File: name}, "has no jobs")
 	}
 }

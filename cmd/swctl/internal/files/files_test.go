@@ -15,7 +15,10 @@ import (
 )
 
 // text reads one text, as YAML unless it begins as JSON.
-func text(text string) ([]Entry, []Problem) { return Read([]string{"-"}, strings.NewReader(text)) }
+func text(text string) ([]Entry, []Problem) {
+	found, problems := Read([]string{"-"}, strings.NewReader(text))
+	return found.Jobs, problems
+}
 
 const list = `{"apiVersion":"swctl/v1","kind":"JobList","items":[{"name":"nightly","spec":{"name":"nightly","schedule":"@daily","handler":"nightly"},
  "version":3,"declared":false,"state":"owned","reason":"x","reason_code":"y","owner":null,"registered":["app-1"],"last_run":null,
@@ -165,9 +168,9 @@ func TestDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, dir + "/", link} {
-		entries, problems := Read([]string{path}, nil)
+		found, problems := Read([]string{path}, nil)
 		var names []string
-		for _, e := range entries {
+		for _, e := range found.Jobs {
 			names = append(names, e.Job.Name)
 		}
 		if got := fmt.Sprint(names); len(problems) > 0 || got != "[a c b]" {
@@ -216,4 +219,27 @@ func FuzzYAML(f *testing.F) {
 			t.Errorf("%q\nis read as %+v, %s\nwant       %+v, %s", written, got, got.Payload, want, want.Payload)
 		}
 	})
+}
+
+// Calendars stand beside jobs, and each fault has its place.
+func TestCalendars(t *testing.T) {
+	t.Parallel()
+	found, problems := Read([]string{"-"}, strings.NewReader(`[{"kind":"Calendar","name":"a","calendar":{"weekdays":["sun"]},"jobs":["j"]},{"name":"j","schedule":"@daily","calendars":["-a"]}]`))
+	if len(problems) > 0 || len(found.Jobs) != 1 || len(found.Calendars) != 1 || found.Calendars[0].Name != "a" || !found.Calendars[0].Is.Equal(job.Calendar{Weekdays: []string{"sun"}}) {
+		t.Errorf("%+v, %v", found, problems)
+	}
+	for input, want := range map[string]string{
+		"kind: Calendar\nname: a\ncalendar: {weekday: [sun]}":                                                                `stdin:3:11: json: unknown field "weekday"`,
+		"kind: Calendar\nname: a\ncalendar:\n  weekdays: [someday]":                                                          "stdin:4:13: ",
+		"kind: Calendar\nname: a\ncalendar: {dates: [2026-12-24]}":                                                           "stdin:3:20: 2026-12-24 means different things to readers of YAML",
+		"kind: Calendar\nname: a":                                                                                            "stdin:1:1: ",
+		"kind: Calendar\nname: -a\ncalendar: {weekdays: [sun]}":                                                              `stdin:1:1: name "-a": begins with "-"`,
+		"kind: Calendar\nname: a\nschedule: x\ncalendar: {weekdays: [sun]}":                                                  "stdin:3:1: schedule is not a key of a Calendar",
+		"kind: Calendar\nname: a\ncalendar: &c {weekdays: [sun]}":                                                            "stdin:3:11: anchors",
+		"- {kind: Calendar, name: a, calendar: {weekdays: [sun]}}\n- {kind: Calendar, name: a, calendar: {weekdays: [sun]}}": "stdin:2:3: the calendar a is there twice",
+	} {
+		if _, problems := Read([]string{"-"}, strings.NewReader(input)); len(problems) == 0 || !strings.HasPrefix(problems[0].String(), want) {
+			t.Errorf("%q: %v, want %s", input, problems, want)
+		}
+	}
 }

@@ -22,14 +22,16 @@ const (
 	Create    Action = "create"    // it does not exist
 	Change    Action = "change"    // it differs
 	Unchanged Action = "unchanged" // it does not differ
-	Prune     Action = "prune"     // it is of the set, and in its files no more: cancel it
+	Prune     Action = "prune"     // it is of the set, and in its files no more: cancel it, or delete it
 	Conflict  Action = "conflict"  // nothing is done: see Step.Why
 )
 
-// Step is the part of a plan for one job.
+// Step is the part of a plan for one job, or for one calendar.
 type Step struct {
 	Action Action `json:"action"`
-	Name   string `json:"name"`
+	// Kind is Calendar for a calendar, and absent for a job.
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name"`
 	// Place is where the files have the job: file:line:column. It is absent when that is nowhere.
 	Place       string              `json:"place,omitempty"`
 	Differences []fields.Difference `json:"differences,omitempty"`
@@ -41,6 +43,8 @@ type Step struct {
 	Outcome admin.Outcome `json:"outcome,omitempty"`
 	Error   string        `json:"error,omitempty"`
 
+	Is      job.Calendar        `json:"-"` // as in the files, of a calendar
+	Set     string              `json:"-"` // of the calendar from now on
 	Job     job.Job             `json:"-"` // as in the files
 	Options admin.SubmitOptions `json:"-"` // that do it, of Create and Change
 	Was     admin.JobStatus     `json:"-"`
@@ -55,9 +59,15 @@ type Options struct {
 	Now       time.Time // of the group
 }
 
-// Plan says how to have a group, which has these jobs, as the entries say. The steps are in the
-// order of the entries, and then by name.
-func Plan(entries []Entry, jobs []admin.JobStatus, opts Options) (steps []Step) {
+// Plan says how to have a group, which has these jobs and calendars, as the contents of files say.
+// The steps are in the order of the contents, and then by name. Calendars come before the jobs that
+// may name them, and those to be pruned after them.
+func Plan(found Contents, jobs []admin.JobStatus, calendars []admin.Calendar, opts Options) []Step {
+	set, prune := opts.planCalendars(found.Calendars, calendars)
+	return append(append(set, opts.planJobs(found.Jobs, jobs)...), prune...)
+}
+
+func (opts Options) planJobs(entries []Entry, jobs []admin.JobStatus) (steps []Step) {
 	left := map[string]admin.JobStatus{}
 	for _, was := range jobs {
 		if was.State != admin.StateCanceled {
@@ -134,10 +144,11 @@ func same(a, b job.Job) bool {
 	return bytes.Equal(was, is)
 }
 
-// Pruned counts the jobs that a plan cancels, and all jobs of the set.
+// Pruned counts the jobs that a plan cancels, and all jobs of the set. Calendars do not count: one
+// that is missed by a job is not deleted.
 func Pruned(steps []Step, jobs []admin.JobStatus, set string) (pruned, of int) {
 	for _, s := range steps {
-		if s.Action == Prune {
+		if s.Action == Prune && s.Kind == "" {
 			pruned++
 		}
 	}

@@ -9,20 +9,34 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// YAML writes jobs as Read reads them: a document for each. Fields that have their default are left
-// out.
-func YAML(jobs ...job.Job) ([]byte, error) {
+// Documents are calendars and jobs in the order in which they are written.
+func Documents(calendars []Calendar, jobs []job.Job) []any {
+	all := []any{}
+	for _, of := range calendars {
+		all = append(all, of)
+	}
+	for _, j := range jobs {
+		all = append(all, j)
+	}
+	return all
+}
+
+// YAML writes documents as Read reads them. Fields of jobs that have their default are left out.
+func YAML(documents ...any) ([]byte, error) {
 	var out bytes.Buffer
-	for i, j := range jobs {
+	for i, document := range documents {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		text, err := plain.Encode(j.Normal())
+		if j, is := document.(job.Job); is {
+			document = j.Normal()
+		}
+		text, err := plain.Encode(document)
 		if err == nil {
 			err = output.YAML(&out, text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", j.Name, err)
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}
 	}
 	return out.Bytes(), nil

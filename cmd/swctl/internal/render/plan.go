@@ -23,6 +23,9 @@ func (p Page) Plan(steps []files.Step, dryRun bool) {
 		if counts[word]++; word == string(files.Unchanged) {
 			continue
 		}
+		if s.Kind != "" {
+			word += " " + strings.ToLower(s.Kind)
+		}
 		p.linef("%s %s  %s", word, s.Name, s.Place)
 		p.differences(s.Differences)
 		if by := s.EditedBy; by != nil {
