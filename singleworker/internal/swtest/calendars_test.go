@@ -216,3 +216,43 @@ func TestCalendarNamedWhileItIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// A calendar that was deleted when no job named it any more still tells which ticks are owed of the
+// time before, to the next owner and to the audit.
+func TestCalendarDeletedWithTicksOwed(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		start := time.Now().Truncate(time.Hour).Add(time.Hour)
+		setCalendar(t, c, "break", minutes(start.Add(2*time.Minute), 2))
+		if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "* * * * *", NotBefore: start, Calendars: []string{"-break"}, Misfire: job.MisfireAll}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(start.Add(5*time.Minute + 30*time.Second))) // nobody owns it
+		operate(t, c, func(client *admin.Client) error {
+			_, err := client.Edit(t.Context(), "once", func(j *job.Job) error {
+				j.Calendars = nil
+				return nil
+			}, admin.EditOptions{})
+			if err == nil {
+				_, err = client.DeleteCalendar(t.Context(), "break", admin.CalendarOptions{})
+			}
+			return err
+		})
+		three(c, working(time.Second))
+		time.Sleep(3 * time.Minute)
+		operate(t, c, func(client *admin.Client) error {
+			past, err := client.History(t.Context(), "once")
+			owed := 0
+			for _, e := range past.Entries {
+				if e.RunID == "" {
+					owed += e.Count
+				}
+			}
+			if owed != 4 { // minutes 0, 1, 4 and 5
+				t.Errorf("%d ticks were missed, want 4: %+v", owed, past.Entries)
+			}
+			return err
+		})
+		pass(t, c)
+	})
+}
