@@ -74,7 +74,7 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 			return nil, err
 		}
 		err = c.eachOf(ctx, c.tree.Calendars(), names, func(node child) {
-			read := zkrec.NewCalendar(node.data, node.stat.Version, node.stat.Mtime)
+			read := node.calendar()
 			if read.Deleted {
 				return
 			}
@@ -82,7 +82,7 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 			for _, user := range users[node.name] {
 				of.Jobs = append(of.Jobs, user.Job.Name)
 			}
-			if read.Err = errors.Join(node.err, read.Err); read.Err != nil {
+			if read.Err != nil {
 				of.Error = read.Err.Error()
 			}
 			for i, content := range slices.Backward(read.Contents) {

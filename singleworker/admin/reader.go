@@ -92,12 +92,16 @@ func (rd reader) calendars(ctx context.Context, specs ...zkrec.Spec) (zkrec.Read
 	slices.Sort(names)
 	all := make(zkrec.ReadCalendars)
 	return all, rd.eachOf(ctx, rd.tree.Calendars(), slices.Compact(names), func(node child) {
-		read := zkrec.NewCalendar(node.data, node.stat.Version, node.stat.Mtime)
-		if node.err != nil {
-			read.Err = node.err
-		}
-		all[node.name] = read
+		all[node.name] = node.calendar()
 	})
+}
+
+// calendar takes in the node of a calendar.
+func (c child) calendar() zkrec.ReadCalendar {
+	if c.err != nil {
+		return zkrec.ReadCalendar{Version: c.stat.Version, Err: c.err}
+	}
+	return zkrec.NewCalendar(c.data, c.stat.Version, c.stat.Mtime)
 }
 
 // denied says which node may not be read.

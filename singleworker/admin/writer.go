@@ -155,10 +155,8 @@ func newNodes(nodes []zkrec.Node) []zkconn.Op {
 
 // calendarOps check that the calendars that a spec names are as they were read, and tell those who
 // would change one that it may have come to be named.
-func calendarOps(tree zkrec.Tree, spec zkrec.Spec, read zkrec.ReadCalendars) (ops []zkconn.Op) {
-	for name, version := range read.Versions(zkrec.Spec{Job: spec.Job}).All() {
-		ops = append(ops, zkconn.CheckOp(tree.Calendar(name), version))
-	}
+func calendarOps(tree zkrec.Tree, spec zkrec.Spec, read zkrec.ReadCalendars) []zkconn.Op {
+	ops := zkconn.CheckOps(read.Versions(zkrec.Spec{Job: spec.Job}).Nodes(tree))
 	if len(ops) > 0 {
 		ops = append(ops, zkconn.SetOp(tree.Calendars(), nil, zkconn.AnyVersion))
 	}

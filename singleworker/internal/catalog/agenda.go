@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/member"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
@@ -22,6 +23,18 @@ func add(c *Catalog, name string) *Job {
 	c.jobs[name], c.sorted = j, nil
 	c.Agenda.Add(j)
 	return j
+}
+
+func (c *Catalog) forget(j *Job) {
+	delete(c.jobs, j.Name)
+	c.sorted = nil
+	c.Agenda.Remove(j)
+	delete(c.registered, j.Name)
+	c.Calendars.index(j, nil)
+	for _, slot := range j.Slots {
+		c.loop.Tell(SlotGone{lease.Slot(slot)})
+	}
+	c.loop.Tell(Changed{Job: j})
 }
 
 // Sync decides which jobs the rooms look at in this sync, and reads the jobs that are due to be

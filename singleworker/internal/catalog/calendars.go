@@ -18,16 +18,18 @@ type Calendars struct {
 	catalog *Catalog
 	read    zkrec.ReadCalendars // those that are there
 	all     map[string]*calendar
+	names   map[*Job][]string // of the calendars that jobs name: those of a job that names none are not here
 }
 
 type calendar struct {
 	known   bool  // it was read, or is not there
 	mzxid   int64 // of the record that was read
 	reading session.OnePerTime
+	jobs    map[*Job]struct{} // that name it
 }
 
 func newCalendars(c *Catalog) *Calendars {
-	return &Calendars{catalog: c, read: make(zkrec.ReadCalendars), all: make(map[string]*calendar)}
+	return &Calendars{catalog: c, read: make(zkrec.ReadCalendars), all: make(map[string]*calendar), names: make(map[*Job][]string)}
 }
 
 // Hear reads a calendar again, which has changed.
@@ -77,10 +79,8 @@ func (s *Calendars) hold(j *Job, v *view) (waits bool) {
 		return false
 	}
 	names := v.spec.CalendarNames()
+	s.index(j, names)
 	for _, name := range names {
-		if s.all[name] == nil {
-			s.all[name] = new(calendar)
-		}
 		if !s.all[name].known {
 			waits = true
 			s.Hear(name)
@@ -93,6 +93,28 @@ func (s *Calendars) hold(j *Job, v *view) (waits bool) {
 		v.complete(s.catalog.loop.Tree, s.read)
 	}
 	return waits
+}
+
+// index notes which calendars a job names.
+func (s *Calendars) index(j *Job, names []string) {
+	for _, name := range s.names[j] {
+		delete(s.all[name].jobs, j)
+	}
+	if delete(s.names, j); len(names) == 0 {
+		return
+	}
+	s.names[j] = names
+	for _, name := range names {
+		if s.all[name] == nil {
+			s.all[name] = &calendar{jobs: make(map[*Job]struct{})}
+		}
+		s.all[name].jobs[j] = struct{}{}
+	}
+}
+
+// users are the jobs that name a calendar, by name.
+func (c *calendar) users() []*Job {
+	return slices.SortedFunc(maps.Keys(c.jobs), byName)
 }
 
 func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadResult) {
@@ -113,11 +135,11 @@ func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadR
 	is, after := s.read[name]
 	same := one.known && before == after && one.mzxid == r.Stat.Mzxid && (was.Err == nil) == (is.Err == nil)
 	one.known, one.mzxid = true, r.Stat.Mzxid
-	for _, j := range s.catalog.sorted.of(s.catalog.jobs) {
+	for _, j := range one.users() {
 		switch {
 		case j.waits != nil:
 			s.catalog.refreshed(j, *j.waits)
-		case same || !slices.Contains(j.Spec.CalendarNames(), name):
+		case same:
 		case !j.Valid(): // perhaps for another reason
 			s.catalog.Refresh(j)
 		default:

@@ -285,17 +285,6 @@ func (c *Catalog) listed(names []string) {
 	c.misnamed = len(misnamed)
 }
 
-func (c *Catalog) forget(j *Job) {
-	delete(c.jobs, j.Name)
-	c.sorted = nil
-	c.Agenda.Remove(j)
-	delete(c.registered, j.Name)
-	for _, slot := range j.Slots {
-		c.loop.Tell(SlotGone{lease.Slot(slot)})
-	}
-	c.loop.Tell(Changed{Job: j})
-}
-
 // RefreshJob reads the records of the named job again.
 func (c *Catalog) RefreshJob(name string) {
 	if j := c.jobs[name]; j != nil {

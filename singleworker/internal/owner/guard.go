@@ -44,10 +44,7 @@ func (g Guard) Refused(index int, err error) error {
 // version.
 func VersionOps(tree zkrec.Tree, job string, version ticks.Version) []zkconn.Op {
 	ops := []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch)}
-	for name, version := range version.Calendars.All() {
-		ops = append(ops, zkconn.CheckOp(tree.Calendar(name), version))
-	}
-	return ops
+	return append(ops, zkconn.CheckOps(version.Calendars.Nodes(tree))...)
 }
 
 // Guard checks that this instance owns the slot under the token. It returns ErrNotOwner if that is

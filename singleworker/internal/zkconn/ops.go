@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -209,6 +210,14 @@ func DeleteOp(path string, version int32) Op {
 // CheckOp fails the transaction unless the node's version matches.
 func CheckOp(path string, version int32) Op {
 	return Op{code: opCheck, path: path, version: version}
+}
+
+// CheckOps are CheckOp for several nodes, by path.
+func CheckOps(versions iter.Seq2[string, int32]) (ops []Op) {
+	for path, version := range versions {
+		ops = append(ops, CheckOp(path, version))
+	}
+	return ops
 }
 
 // Path is the path of the node.

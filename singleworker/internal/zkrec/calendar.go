@@ -174,12 +174,13 @@ func (c ReadCalendars) Versions(s Spec) CalendarVersions {
 // CalendarVersions are the versions of the nodes of calendars. They can be compared.
 type CalendarVersions string
 
-// All are the names and the versions.
-func (v CalendarVersions) All() iter.Seq2[string, int32] {
+// Nodes are the paths and the versions: a transaction that rests on the calendars checks them, see
+// zkconn.CheckOps.
+func (v CalendarVersions) Nodes(tree Tree) iter.Seq2[string, int32] {
 	return func(yield func(string, int32) bool) {
 		for line := range strings.Lines(string(v)) {
 			name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "/")
-			if version, err := strconv.ParseInt(text, 10, 32); err == nil && !yield(name, int32(version)) {
+			if version, err := strconv.ParseInt(text, 10, 32); err == nil && !yield(tree.Calendar(name), int32(version)) {
 				return
 			}
 		}
