@@ -43,6 +43,9 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	case p != nil:
 		add(reason.Paused, p.Since, "paused "+p.Words(s.Job.Zone(), now))
 	}
+	if p := s.Frozen; p != nil {
+		add(reason.Frozen, p.Since, "group frozen "+p.words("unfrozen", s.Job.Zone(), now))
+	}
 	if !s.Overdue.IsZero() {
 		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone()))
 	}
@@ -218,8 +221,10 @@ func (s *JobStatus) failed(worst *JobStatus, fail int, now time.Time) string {
 }
 
 // Words is "until 2026-11-22 09:00:00 CET (in 1d), by alice@host: why".
-func (p Pause) Words(zone *time.Location, now time.Time) string {
-	text := "until it is resumed"
+func (p Pause) Words(zone *time.Location, now time.Time) string { return p.words("resumed", zone, now) }
+
+func (p Pause) words(ended string, zone *time.Location, now time.Time) string {
+	text := "until it is " + ended
 	if !p.Until.IsZero() {
 		text = "until " + plain.Moment(p.Until, now, zone)
 	}

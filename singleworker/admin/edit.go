@@ -107,19 +107,16 @@ func checkFires(j job.Job, now time.Time) error {
 	return err
 }
 
-// nextOf is when the next tick of a job that is valid is due, in its first slot.
+// nextOf is when the next tick of a job that is valid is due, in its first slot, if the group is
+// not frozen.
 func nextOf(tree zkrec.Tree, spec zkrec.Spec, now time.Time) time.Time {
 	schedule, err := spec.Job.ParseSchedule()
 	if err != nil {
 		return time.Time{}
 	}
-	var pause *Pause
-	if p := spec.Switch.Paused; p.Covers(now) {
-		pause = pauseOf(*p)
-	}
 	j := ticksOf(spec, schedule, spec.Since)
 	j.Group = tree.Group()
-	return nextRun(j.Of(spec.ActiveLayout().Slots(spec.Job.Name)[0], nil), time.Time{}, pause, now)
+	return j.Of(spec.ActiveLayout().Slots(spec.Job.Name)[0], nil).NextRun(time.Time{}, now)
 }
 
 // edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is

@@ -11,7 +11,7 @@ import (
 // ticks is the job as the rules of ticks have it, of one slot and by its record.
 func (of parsed) ticks(r records) ticks.Job {
 	job := ticksOf(of.spec, of.schedule, of.spec.Since)
-	job.Group = of.group
+	job.Group, job.Frozen = of.group, of.frozen
 	return job.Of(r.slot, r.gate).By(r.tick)
 }
 

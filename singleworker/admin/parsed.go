@@ -42,7 +42,8 @@ func (n node) turned() (zkrec.Switch, error) {
 // parsed is a spec with its switch and its schedule, or the error of parsing it. An
 // *invalid.FieldError means that the record can be read, but the job can never run.
 type parsed struct {
-	group     string // whose job it is
+	group     string        // whose job it is
+	frozen    []zkrec.Pause // the group, without this job
 	spec      zkrec.Spec
 	schedule  *cronexpr.Schedule
 	err       error
@@ -68,6 +69,7 @@ func (r records) parse() (of parsed) {
 	var turned zkrec.Switch
 	turned, of.turnedErr = r.register.turned()
 	of.spec = r.calendars.Into(of.spec.WrittenAt(r.stat.Mtime).With(turned))
+	of.frozen = r.freeze.Of(zkrec.JobOfSlot(r.slot))
 	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
 	if of.err = of.spec.Check(); of.err == nil {
 		of.schedule, of.err = of.spec.Job.ParseSchedule()

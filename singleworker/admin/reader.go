@@ -104,6 +104,14 @@ func (c child) calendar() zkrec.ReadCalendar {
 	return zkrec.NewCalendar(c.data, c.stat.Version, c.stat.Mtime)
 }
 
+// freezeOf is a reading of the freeze. A group whose node is missing was never frozen.
+func freezeOf(result zkconn.ReadResult) zkrec.ReadFreeze {
+	if errors.Is(result.Err, zkconn.ErrNoNode) {
+		return zkrec.ReadFreeze{}
+	}
+	return zkrec.NewFreeze(result.Data, result.Stat.Version, result.Stat.Mtime, result.Err)
+}
+
 // denied says which node may not be read.
 func denied(err error) error {
 	refused := new(zkconn.OpError)

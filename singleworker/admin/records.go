@@ -36,6 +36,7 @@ type records struct {
 	register   node                // of the job, with its switch
 	registered []string            // for the job
 	calendars  zkrec.ReadCalendars // that the spec names
+	freeze     zkrec.ReadFreeze
 	owner      zkrec.Owner
 	ownerStat  zkconn.Stat
 	tick       zkrec.Tick
@@ -123,6 +124,7 @@ type round struct {
 
 	all       []*reading
 	histories bool
+	freeze    zkrec.ReadFreeze
 	changed   []*reading // to be read again: a node that is missing may belong to a shard that no longer exists
 
 	reads []zkconn.Read
@@ -166,6 +168,8 @@ func (r *round) each(use func(into *reading)) {
 }
 
 func (r *round) read(ctx context.Context) error {
+	r.reads = append(r.reads, zkconn.Read{Path: r.tree.Freeze()})
+	r.takes = append(r.takes, func(result zkconn.ReadResult) { r.freeze = freezeOf(result) })
 	for i, want := range []func(*reading){r.readSpec, r.readParts, r.readTicks, r.readRest} {
 		r.each(want)
 		err := r.step(ctx)
@@ -194,7 +198,7 @@ func (r *round) readSpec(into *reading) {
 		}
 	})
 	r.want(into, zkconn.Read{Path: r.tree.Register(whole)}, func(result zkconn.ReadResult) {
-		into.job.register = nodeOf(r.tree.Register(whole), result)
+		into.job.register, into.job.freeze = nodeOf(r.tree.Register(whole), result), r.freeze
 		into.of = into.job.parse()
 		into.of.group = r.tree.Group()
 	})

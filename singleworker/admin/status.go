@@ -41,6 +41,9 @@ func (r records) status(of parsed, live map[string]Instance, at moment) JobStatu
 	if p := of.spec.Switch.Paused; p.Covers(at.now) {
 		s.Paused = pauseOf(*p)
 	}
+	if n := len(of.frozen); n > 0 && of.frozen[n-1].Lasts(at.now) {
+		s.Frozen = pauseOf(of.frozen[n-1])
+	}
 	if of.err == nil {
 		s.fromTicks(of, r, lives, at)
 	}
@@ -138,8 +141,8 @@ func able(registered []string, live map[string]Instance, j job.Job) []string {
 func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
 	slot, since := of.ticks(r), zkrec.Time(of.spec.Since)
 	s.Runs, s.group = ticks.Runs(r.tick, since), of.group
-	s.NextRun = nextRun(slot, ticks.Later(s.Watermark, since), s.Paused, at.now)
-	if of.schedule.Always() && !r.tick.Open() && s.Paused == nil {
+	s.NextRun = slot.NextRun(ticks.Later(s.Watermark, since), at.now)
+	if of.schedule.Always() && !r.tick.Open() && s.Paused == nil && s.Frozen == nil {
 		s.NextRun = ticks.Later(zkrec.Time(r.tick.RestartAt), since)
 	}
 	if of.turnedErr != nil || r.tickErr != nil {
@@ -147,7 +150,7 @@ func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
 	}
 	running := lives && r.tick.Open() && r.tick.Token == r.ownerStat.Mzxid
 	s.Overdue = overdue(slot, r.tick, running, at.certain)
-	if s.Paused == nil {
+	if s.Paused == nil && s.Frozen == nil {
 		s.Waiting = zkrec.UTC(ticks.Waiting(slot, r.tick, at.certain))
 	}
 	if running {
@@ -156,17 +159,6 @@ func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
 		}
 		s.Hung = hung(slot, r.tick.Run, r.history, at.certain)
 	}
-}
-
-// nextRun is when the first tick after the given one is due that is not paused, and due after now.
-func nextRun(j ticks.Job, tick time.Time, pause *Pause, now time.Time) time.Time {
-	switch {
-	case pause == nil:
-		return j.NextDue(now, tick)
-	case pause.Until.IsZero():
-		return time.Time{}
-	}
-	return j.NextDue(ticks.Later(now, pause.Until.Add(-time.Millisecond)), tick)
 }
 
 // Due is when a tick of the job is due, by its Jitter; of a job with shards, in the first of them.

@@ -134,6 +134,9 @@ type JobStatus struct {
 	Alarm *Alarm `json:"alarm,omitempty"`
 	// Paused is the pause in force, or nil.
 	Paused *Pause `json:"paused,omitempty"`
+	// Frozen is the freeze of the group that is in force, or nil, also of a job that is excepted. See
+	// Client.Freeze.
+	Frozen *Pause `json:"frozen,omitempty"`
 }
 
 // Declaration is how an instance declares a job in its code.
@@ -201,6 +204,8 @@ const (
 	OutcomeChanged   Outcome = "changed"
 	OutcomePaused    Outcome = "paused"
 	OutcomeResumed   Outcome = "resumed"
+	OutcomeFrozen    Outcome = "frozen"   // of the group
+	OutcomeUnfrozen  Outcome = "unfrozen" // likewise
 	OutcomeOrdered   Outcome = "ordered"
 	OutcomeEnabled   Outcome = "enabled"
 	OutcomeUndeleted Outcome = "undeleted"
@@ -222,10 +227,11 @@ type Change struct {
 	Job     job.Job `json:"spec,omitzero"` // as it is now, with its defaults spelled out
 	// Before is the job as it was, when Outcome is OutcomeChanged, or
 	// OutcomeReplaced and its record could be read.
-	Before  *job.Job  `json:"before,omitempty"`
-	Version int32     `json:"version"`              // of the job's record: see JobStatus.Version
-	Number  int       `json:"number"`               // as JobStatus.Number, after it
-	NextRun time.Time `json:"next_run_at,omitzero"` // as JobStatus.NextRun, if somebody runs it
+	Before  *job.Job `json:"before,omitempty"`
+	Version int32    `json:"version"` // of the job's record: see JobStatus.Version
+	Number  int      `json:"number"`  // as JobStatus.Number, after it
+	// NextRun is as JobStatus.NextRun, if somebody runs it, and the group is not frozen.
+	NextRun time.Time `json:"next_run_at,omitzero"`
 }
 
 // Shard is one shard of a job.

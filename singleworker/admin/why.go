@@ -17,7 +17,7 @@ const (
 	FateComing    history.State = "coming"      // of an explanation: it is in the future
 	FateDue       history.State = "due"         // of an explanation: not claimed or recorded as not run yet
 	FateLate      history.State = "late"        // of an explanation: due, for longer than Job.AlarmAfter
-	FatePaused    history.State = "paused"      // of an explanation: due, because the job is or was paused
+	FatePaused    history.State = "paused"      // of an explanation: due, because the job is or was paused, or its group frozen
 	FateWaiting   history.State = "before_tick" // of an explanation: due, and the shard waits for Job.BeforeTick
 	FateForgotten history.State = "forgotten"   // of an explanation: it was accounted for, and the history no longer has it
 	FateNone      history.State = "none"        // of an explanation: there is no tick to explain
@@ -53,8 +53,10 @@ type Explanation struct {
 	// History is all that the records have of the job or shard, newest first; nil for a
 	// job with shards.
 	History []history.Entry `json:"history,omitempty"`
-	// Pause is the last pause on record, in force or over, if it covers the tick; else nil.
-	Pause *Pause `json:"pause,omitempty"`
+	// Pause is the last pause on record, in force or over, if it covers the tick; else nil. Freeze is
+	// the freeze of the group that does.
+	Pause  *Pause `json:"pause,omitempty"`
+	Freeze *Pause `json:"freeze,omitempty"`
 	// ScheduleSince is when the schedule took effect.
 	ScheduleSince time.Time `json:"schedule_since,omitzero"`
 	// ShardsSince is the last tick of the shards as they were before the last change of
@@ -179,6 +181,11 @@ func (p past) explain(asked time.Time, at moment) Explanation {
 	if pause := p.of.spec.Switch.Paused; pause.Covers(x.Tick) {
 		x.Pause = pauseOf(*pause)
 	}
+	for _, span := range p.of.frozen {
+		if span.Covers(x.Tick) {
+			x.Freeze = pauseOf(span)
+		}
+	}
 	if !x.Tick.IsZero() {
 		p.judge(&x, at.certain)
 	}
@@ -253,6 +260,8 @@ func (p past) judge(x *Explanation, certain time.Time) {
 		}
 	case x.Pause != nil:
 		x.Fate, x.Reason = FatePaused, history.ReasonPaused
+	case x.Freeze != nil:
+		x.Fate, x.Reason = FatePaused, history.ReasonFrozen
 	case !x.Job.Waiting.IsZero() && !x.Tick.Before(x.Job.Waiting):
 		x.Fate = FateWaiting
 	case x.Job.LastRun != nil && x.Job.LastRun.State == history.StateRunning:

@@ -49,6 +49,7 @@ type Reason string
 const (
 	ReasonOverlap         Reason = "overlap"          // the previous run was still in progress
 	ReasonPaused          Reason = "paused"           // the job was paused
+	ReasonFrozen          Reason = "frozen"           // the group was frozen, and the job not excepted
 	ReasonNoOwner         Reason = "no_owner"         // the job had no owner
 	ReasonAbsent          Reason = "absent"           // of a job that runs on every instance: this one was not there, or took no jobs
 	ReasonStalled         Reason = "stalled"          // its owner could not claim it in time

@@ -32,17 +32,21 @@ type summary struct {
 	Bad                                bool
 	At                                 stamp
 	Clock                              string // of this machine, if it is wrong
+	Frozen                             string // how long the group is, if a job is because of that
 }
 
 func (s *snapshot) summary(l look) *summary {
-	running := 0
+	running, frozen := 0, ""
 	for _, job := range s.jobs {
 		running += len(words.InProgress(job))
+		if c, is := job.Condition(reason.Frozen); is {
+			frozen = c.Detail
+		}
 	}
 	problems := len(attention(s, l.now))
 	return &summary{
 		Jobs: counted(len(s.jobs), "job"), Instances: counted(len(s.instances), "instance"), Running: fmt.Sprintf("%d running", running),
-		Problems: counted(problems, "problem"), Bad: problems > 0, At: l.stamp(s.at), Clock: s.clock,
+		Problems: counted(problems, "problem"), Bad: problems > 0, At: l.stamp(s.at), Clock: s.clock, Frozen: frozen,
 	}
 }
 

@@ -32,6 +32,7 @@ var codes = []struct {
 	{admin.ErrNoRoles, CodeNotFound},
 	{admin.ErrNoVersion, CodeNotFound},
 	{admin.ErrNoCalendar, CodeNotFound},
+	{admin.ErrNoGroup, CodeNotFound},
 	{admin.ErrCalendarInUse, CodeConflict},
 	{admin.ErrExists, CodeConflict},
 	{admin.ErrUnreadable, CodeConflict},

@@ -30,6 +30,16 @@ func (x *examiner) jobs() {
 	x.tell("job")
 }
 
+// freeze tells once that the group is frozen.
+func (x *examiner) freeze() {
+	for _, j := range x.Jobs {
+		if c, frozen := j.Condition(reason.Frozen); frozen {
+			x.add("freeze", reason.Notice, nil, c.Remedy, "%s", c.Detail)
+			return
+		}
+	}
+}
+
 // declarations judges in which jobs instances differ, also those that have something worse. In a
 // deploy they do, and the newer version holds.
 func (x *examiner) declarations() {

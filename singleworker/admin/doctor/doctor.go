@@ -61,6 +61,7 @@ func Checks(e admin.Examination) []Check {
 	x.registrations()
 	x.sizes()
 	x.access()
+	x.freeze()
 	x.jobs()
 	return x.sorted()
 }

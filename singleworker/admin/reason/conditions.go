@@ -118,6 +118,7 @@ var table = []Meaning{
 	{Code: Done, State: "done", Word: "done", Title: "Done", Sentence: "its last tick has run, or was skipped", Remedy: "swctl trigger NAME"},
 	{Code: LongPaused, State: "paused", Word: "long paused", Title: "Paused", Severity: Notice, Sentence: "somebody paused it more than a day ago", Remedy: "swctl resume NAME"},
 	{Code: Paused, State: "paused", Word: "paused", Title: "Paused", Sentence: "somebody paused it", Remedy: "swctl resume NAME"},
+	{Code: Frozen, State: "frozen", Word: "frozen", Title: "Frozen", Sentence: "somebody froze the group, and did not except it", Remedy: "swctl unfreeze"},
 	{
 		Code: Late, State: "late", Word: "late", Title: "Late", Severity: Warning, Notify: job.NotifyLate, Alert: "SingleworkerJobOverdue",
 		Sentence: "a tick is overdue by more than --alarm-after, and nobody ran or recorded it", Remedy: "swctl why NAME",

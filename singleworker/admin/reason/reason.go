@@ -41,6 +41,7 @@ const (
 const (
 	LongPaused Code = "long_paused" // Paused for more than a day
 	Paused     Code = "paused"
+	Frozen     Code = "frozen" // of the group: Client.Freeze
 	Late       Code = "late"
 	OwnerClock Code = "owner_clock"
 	Ahead      Code = "ahead"
@@ -145,7 +146,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, Resizing, Conflict: // whoever owns the job
+	case LongPaused, Paused, Frozen, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, Resizing, Conflict: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

@@ -46,6 +46,7 @@ func statuses() map[reason.Code]admin.JobStatus {
 	of(reason.Done, admin.StateDone, func(job *admin.JobStatus) { job.DoneAt = noon })
 	of(reason.LongPaused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon.Add(-25 * time.Hour)} })
 	of(reason.Paused, admin.StateOwned, func(job *admin.JobStatus) { job.Paused = &admin.Pause{Since: noon} })
+	of(reason.Frozen, admin.StateOwned, func(job *admin.JobStatus) { job.Frozen = &admin.Pause{Since: noon} })
 	of(reason.Late, admin.StateOwned, func(job *admin.JobStatus) { job.Overdue = noon.Add(-time.Hour) })
 	of(reason.NoResolver, admin.StateOwned, func(job *admin.JobStatus) {
 		job.Job.Interrupted, job.Owner = "ask", &admin.Owner{InstanceID: "app-1"}

@@ -158,6 +158,8 @@ func advice(job admin.JobStatus) []string {
 		switch {
 		case i == 0 && c.Code == reason.Paused:
 			return []string{"To end the pause: " + c.Remedy + "."}
+		case i == 0 && c.Code == reason.Frozen:
+			return []string{"To end the freeze of the group: " + c.Remedy + "."}
 		case i == 0 && c.Severity == reason.Fine:
 			return nil
 		case c.Severity != reason.Fine && !strings.HasPrefix(c.Remedy, "swctl why "):

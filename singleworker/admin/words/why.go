@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -146,7 +147,7 @@ func (w *writer) recorded(name string) {
 		}
 		switch {
 		case last.NextAttempt == "":
-		case w.Job.Paused != nil && last.Manual == "":
+		case (w.Job.Paused != nil || w.Job.Frozen != nil) && last.Manual == "":
 			w.sayf("It will run again (%s) when the pause is over.", last.NextAttempt)
 		default:
 			w.sayf("It will run again (%s) at %s.", last.NextAttempt, w.at(last.NextAttemptAt))
@@ -206,8 +207,8 @@ func (w *writer) notRun(name string, e history.Entry) {
 		w.sayf("%s did not run: the clock of %s was ahead, so it recorded the tick as %s before it came.", name, e.InstanceID, e.State)
 	case e.Reason == history.ReasonOverlap:
 		w.sayf("%s did not run: the previous run was still in progress%s, and the job's overlap policy is %s.", name, w.runAt(w.Tick), w.Job.Job.Overlap)
-	case e.Reason == history.ReasonPaused:
-		w.sayf("%s did not run: the job was paused%s.", name, w.pause(w.Pause))
+	case e.Reason == history.ReasonPaused, e.Reason == history.ReasonFrozen:
+		w.withheld(name, e.Reason)
 	case e.Reason == history.ReasonNoOwner:
 		w.sayf("%s did not run: %s had no owner at that time%s; %s recorded that at %s.", name, w.thing(), w.ownerless(e), e.InstanceID, w.at(e.Ended))
 	case e.Reason == history.ReasonAbsent:
@@ -322,9 +323,9 @@ func (w *writer) pending(name string) {
 	run, overdue := w.Job.LastRun, w.Job.Overdue
 	switch {
 	case w.Fate == admin.FatePaused:
-		w.sayf("%s did not run: the job was paused%s.", name, w.pause(w.Pause))
-		if w.Job.Paused == nil && w.Pause != nil {
-			w.sayf("The pause is over; the owner has yet to process its ticks, with the policy %s.", w.Pause.Missed)
+		w.withheld(name, w.Reason)
+		if p := cmp.Or(w.Pause, w.Freeze); p != nil && w.Job.Paused == nil && w.Job.Frozen == nil {
+			w.sayf("The pause is over; the owner has yet to process its ticks, with the policy %s.", p.Missed)
 		}
 	case w.Fate == admin.FateWaiting:
 		w.sayf("%s waits for BeforeTick (handler %q), which the first shard calls.", name, w.Job.Job.BeforeTick)

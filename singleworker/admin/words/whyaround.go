@@ -20,12 +20,24 @@ func (w *writer) around() {
 	if p != nil && !soFar && !w.Asked.Before(p.Since) && (p.Until.IsZero() || w.Asked.Before(p.Until)) {
 		w.sayf("The job is paused%s: ticks in that time do not run.", w.pause(p))
 	}
+	if f := w.Job.Frozen; f != nil && w.Freeze == nil && !w.Asked.Before(f.Since) && (f.Until.IsZero() || w.Asked.Before(f.Until)) {
+		w.sayf("The group is frozen%s: ticks in that time do not run.", w.pause(f))
+	}
 	switch l := w.Leader; {
 	case l == nil:
 	case l.Instance:
 		w.sayf("%s leads the group (latch mode), so it owns all jobs.", l.ID)
 	default:
 		w.sayf("%q leads (latch mode), and is no instance of this group, but another program that contends at %s: no instance owns a job until it ends.", l.ID, path.Dir(l.Node))
+	}
+}
+
+// withheld says because of which pause, or freeze, a tick did not run.
+func (w *writer) withheld(name string, why history.Reason) {
+	if why == history.ReasonFrozen {
+		w.sayf("%s did not run: the group was frozen%s.", name, w.pause(w.Freeze))
+	} else {
+		w.sayf("%s did not run: the job was paused%s.", name, w.pause(w.Pause))
 	}
 }
 

@@ -55,6 +55,7 @@ var Table = []Row{
 	{zkrec.KindOrder, [6]string{"r", "rw", "cdrwa", "cdrw", "", "r"}},
 	{zkrec.KindLog, [6]string{"r", "cr", "cdrwa", "cdr", "", "r"}},
 	{zkrec.KindLogEntry, [6]string{"r", "r", "cdrwa", "r", "", "r"}},
+	{zkrec.KindFreeze, [6]string{"r", "rw", "cdrwa", "rw", "", "r"}},
 	{zkrec.KindNotices, [6]string{"r", "r", "cdrwa", "r", "", "cdrw"}},
 	{zkrec.KindOfInstances, [6]string{"r", "r", "cdrwa", "cdrw", "", "r"}},
 	{zkrec.KindAccess, [6]string{"r", "r", "cdrwa", "r", "r", "r"}},

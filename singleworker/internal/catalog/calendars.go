@@ -55,9 +55,10 @@ func (s *Calendars) joined() {
 	}
 }
 
-// Outdated reads a job again, and its calendars: a transaction has shown that one of them has
-// changed.
+// Outdated reads a job again, its calendars, and the freeze: a transaction has shown that one of
+// them has changed.
 func (s *Calendars) Outdated(j *Job) {
+	s.catalog.Freeze.Hear()
 	for _, name := range j.Spec.CalendarNames() {
 		s.Hear(name)
 	}
@@ -152,6 +153,7 @@ func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadR
 func (s *Calendars) recomplete(j *Job) {
 	c, v := s.catalog, view{spec: j.Spec, ticks: j.Ticks, stamp: j.stamp}
 	v.complete(c.loop.Tree, s.read)
+	c.Freeze.into(j.Name, &v)
 	j.stamp = v.stamp
 	c.setSpec(j, v.spec, v.ticks, v.ticksErr)
 	c.setSlots(j, true)

@@ -70,6 +70,7 @@ type Catalog struct {
 	Survey    *Survey
 	Signals   *Signals
 	Calendars *Calendars
+	Freeze    *Freeze
 	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to
 	// look at one again.
 	Agenda *agenda.Agenda[*Job]
@@ -83,7 +84,7 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
-	c.Signals, c.Calendars = newSignals(c), newCalendars(c)
+	c.Signals, c.Calendars, c.Freeze = newSignals(c), newCalendars(c), &Freeze{catalog: c}
 	return c
 }
 
@@ -168,14 +169,6 @@ func (c *Catalog) Traces() []member.Traced {
 	return traced
 }
 
-// primed is the result of RegisterAll.
-type primed struct {
-	attempt int                 // the connection in which it was read
-	signals []zkconn.ReadResult // by their numbers; read before the rest
-	names   []string
-	views   []view // by index of names
-}
-
 // Joined takes in the result of RegisterAll in this connection, and has everything else read again:
 // changes while not joined were not followed.
 func (c *Catalog) Joined() {
@@ -185,9 +178,11 @@ func (c *Catalog) Joined() {
 	read, stale := c.primed, c.stale
 	c.primed, c.stale = primed{}, make(map[string]struct{})
 	if read.attempt != c.loop.Attempt() {
+		c.Freeze.Hear()
 		c.Signals.joined(nil) // which has all jobs read again, after the signals
 		return
 	}
+	c.Freeze.take(read.freeze)
 	for _, j := range c.jobs {
 		j.nextLook = 0
 	}
@@ -328,8 +323,11 @@ func (c *Catalog) viewed(j *Job, v view) {
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
 	c.Agenda.Wake(j)
-	if c.Calendars.hold(j, &v) {
+	if c.Freeze.hold(j, &v) || c.Calendars.hold(j, &v) {
 		return
+	}
+	if v.ticks != j.Ticks { // otherwise it has the freeze
+		c.Freeze.into(j.Name, &v)
 	}
 	j.looked = j.looked || !zkconn.IsUnknown(v.err)
 	switch {

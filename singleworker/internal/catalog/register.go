@@ -91,6 +91,15 @@ func logInvalid(log *slog.Logger, slot string, err *zkrec.UnreadableError) {
 		"path", err.Path, "err", err.Err)
 }
 
+// primed is the result of RegisterAll.
+type primed struct {
+	attempt int                 // the connection in which it was read
+	freeze  zkconn.ReadResult   // read before the rest, as are the signals
+	signals []zkconn.ReadResult // by their numbers
+	names   []string
+	views   []view // by index of names
+}
+
 // viewedAtOnce is how many jobs are read at the same time. The results for one job take a kilobyte
 // until they are parsed.
 const viewedAtOnce = 1000
@@ -99,7 +108,8 @@ const viewedAtOnce = 1000
 // connection with that number: the others must know the jobs that a member can run before they see
 // it. The jobs that it reads on the way are this room's first ones.
 func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
-	signals := c.loop.Conn.ReadMany(ctx, signalReads(c.loop.Tree))
+	first := c.loop.Conn.ReadMany(ctx, append(signalReads(c.loop.Tree), freezeRead(c.loop.Tree)))
+	signals, freeze := first[:zkrec.Signals], first[zkrec.Signals]
 	names, _, err := c.loop.Conn.Children(ctx, c.loop.Tree.Root())
 	if errors.Is(err, zkconn.ErrTooLong) {
 		return nil // List says so, and tries again
@@ -134,7 +144,7 @@ func (c *Catalog) RegisterAll(ctx context.Context, attempt int) error {
 	for k, r := range c.loop.Apply(ctx, groups) { // the job's first refresh looks into what is refused
 		views[added[k]].own = r.Err == nil || errors.Is(r.Err, zkconn.ErrNodeExists)
 	}
-	c.loop.Post(func() { c.primed = primed{attempt, signals, names, views} })
+	c.loop.Post(func() { c.primed = primed{attempt, freeze, signals, names, views} })
 	return nil
 }
 

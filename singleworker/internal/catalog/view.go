@@ -59,7 +59,7 @@ func (j *Job) parsed() parsed {
 		return parsed{}
 	}
 	of := j.stamp
-	of.Version.Calendars = "" // they are read by themselves
+	of.Version.Calendars, of.Version.Freeze = "", 0 // they are read by themselves
 	return parsed{of, j.Spec, j.Ticks}
 }
 

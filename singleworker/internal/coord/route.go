@@ -53,6 +53,9 @@ func (c *Coordinator) route(path string, gone bool) {
 	case path == tree.Root():
 		c.catalog.List()
 		return
+	case path == tree.Freeze():
+		c.catalog.Freeze.Hear()
+		return
 	case path == tree.Instances():
 		c.owner.Step(lease.LookGroup{})
 		return

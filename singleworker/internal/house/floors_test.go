@@ -44,7 +44,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clear.go", "declared.go", "everywhere.go", "examine.go", "instance.go"},
 	{"conditions.go", "shard.go", "status.go"},
 	{"edit.go", "history.go"},
-	{"await.go", "calendars.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
+	{"await.go", "calendars.go", "freeze.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
 	{"drain.go", "outage.go", "pasttick.go", "read.go", "request.go", "stop.go", "submit.go", "submitall.go", "trigger.go", "why.go"},
 	{"backfill.go", "watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
 	{"disable.go", "json.go"},

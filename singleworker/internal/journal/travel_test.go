@@ -64,7 +64,7 @@ func TestShardsTravelTogether(t *testing.T) {
 		}
 		written(results)
 		want := []string{
-			"check 0/alive, 0/alive/a, check , check /register, 0/tick, check 1/alive, 1/alive/a, 1/tick, check 2/alive, 2/alive/a, 2/tick",
+			"check 0/alive, 0/alive/a, check , check /register, check /group/_freeze, 0/tick, check 1/alive, 1/alive/a, 1/tick, check 2/alive, 2/alive/a, 2/tick",
 			"check 0/alive, check 0/alive/a, 0/tick, 0/history, check 1/alive, check 1/alive/a, 1/tick, 1/history, " +
 				"check 2/alive, check 2/alive/a, 2/tick, 2/history",
 		}

@@ -96,6 +96,9 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 			rec.Token, t.owner.SID, t.token)
 	}
 	l.judgeLayoutOf(j, last, rec)
+	if rec.Manual == "" {
+		l.judgeFrozen(j, rec)
+	}
 	if !again && rec.Manual == "" {
 		l.judgeDelay(j, rec)
 		l.judgeBegun(j, rec)
@@ -174,15 +177,28 @@ func (l *Ledger) delayed(slot string, spec zkrec.Spec, tick int64) int64 {
 	return at.Add(zkrec.Jitter(l.model.tree.Group(), slot, at, limit)).UnixMilli()
 }
 
-// judgePaused verifies that a claim's tick is not of a pause. One that runs the ticks of a pause
-// afterwards is not judged: it may have ended by the claimant's clock alone.
+// judgePaused verifies that a claim's tick is not of a pause, or of a freeze. One that runs these
+// ticks afterwards is not judged: it may have ended by the claimant's clock alone.
 func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
-	p := j.Spec.Switch.Paused
-	if !j.Known.Switch || !p.Covers(time.UnixMilli(l.delayed(j.Name, j.Spec, rec.Tick))) {
-		return
+	pauses := l.model.Freeze.Of(zkrec.JobOfSlot(j.Name))
+	if p := j.Spec.Switch.Paused; p != nil && j.Known.Switch {
+		pauses = append(slices.Clip(pauses), *p)
 	}
-	if skips := p.Missed == "" || p.Missed == job.MisfireSkip; skips || p.Until == 0 {
-		l.violatef(Claim, j.Name, "%s claims %s, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), clockMs(p.Since))
+	due := time.UnixMilli(l.delayed(j.Name, j.Spec, rec.Tick))
+	for _, p := range pauses {
+		if skips := p.Missed == "" || p.Missed == job.MisfireSkip; p.Covers(due) && (skips || p.Until == 0) {
+			l.violatef(Claim, j.Name, "%s claims %s, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), clockMs(p.Since))
+		}
+	}
+}
+
+// judgeFrozen verifies that no run that nobody has asked for begins in a freeze, by the order of
+// the log: so none has begun once the freeze was acknowledged. The end of one that ends by itself
+// is judged by the claimant's clock.
+func (l *Ledger) judgeFrozen(j *Job, rec zkrec.Tick) {
+	spans := l.model.Freeze.Of(zkrec.JobOfSlot(j.Name))
+	if n := len(spans); n > 0 && spans[n-1].Lasts(time.UnixMilli(rec.Started)) {
+		l.violatef(Claim, j.Name, "%s claims %s, attempt %d, and the group has been frozen since %s", rec.SID, clockMs(rec.Tick), rec.Attempt, clockMs(spans[n-1].Since))
 	}
 }
 

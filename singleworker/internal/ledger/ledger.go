@@ -26,7 +26,8 @@ const (
 	// interrupted or failed, or for a request that names it, once, as the attempt after the last;
 	// no request is run twice, or dropped; no result replaces another run's claim. A run that is to
 	// be repeated stays on record until it is, or there is a reason to give it up. No tick is
-	// claimed of a pause that lasts until it is ended, or whose ticks are to be skipped.
+	// claimed of a pause that lasts until it is ended, or whose ticks are to be skipped. While the
+	// group is frozen, nothing is claimed but for requests, and of jobs that are excepted.
 	Claim Rule = "claim"
 	// Claimant: only the owner claims, in its own session and with its own token. A session that is
 	// no instance's spoils no record of a slot's ticks.

@@ -21,6 +21,7 @@ type Model struct {
 	Orders    map[string]zkrec.Order  // by id: of whom operators want that it own nothing
 	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
 	Calendars zkrec.ReadCalendars     // by name
+	Freeze    zkrec.ReadFreeze
 
 	tree   zkrec.Tree
 	shards map[string]map[string]*Job // by job and slot; also the slots of a job that runs on every instance
@@ -202,6 +203,10 @@ func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
 		m.Calendars[name] = zkrec.NewCalendar(op.Data, op.Version, txn.Time)
 		return
 	}
+	if op.Path == m.tree.Freeze() {
+		m.Freeze = zkrec.NewFreeze(op.Data, op.Version, txn.Time, nil)
+		return
+	}
 	name, node, rest, ok := m.Split(op.Path)
 	switch {
 	case !ok:
@@ -356,6 +361,10 @@ func (m *Model) deleted(op *txnlog.Op) {
 		delete(m.Calendars, name)
 		return
 	}
+	if op.Path == m.tree.Freeze() {
+		m.Freeze = zkrec.ReadFreeze{}
+		return
+	}
 	job, node, rest, ok := m.Split(op.Path)
 	j := m.Jobs[job]
 	switch {
@@ -384,16 +393,4 @@ func (m *Model) deleted(op *txnlog.Op) {
 	case node == NodeRequests && rest != "":
 		delete(j.Requests, rest)
 	}
-}
-
-// LiveOwner is the id of the instance that owns the slot and lives, or "".
-func (m *Model) LiveOwner(slot string) string {
-	j := m.Jobs[slot]
-	if !m.IsSlot(slot) || j.Owner.SID == "" {
-		return ""
-	}
-	if member, lives := m.Instances[j.Owner.SID]; !lives || member.Incarnation != j.Owner.Incarnation {
-		return ""
-	}
-	return j.Owner.SID
 }

@@ -155,3 +155,15 @@ func (l *Ledger) ahead() time.Duration {
 	most := (len(offsets) + 1) / 2 // with itself, more than half
 	return max(0, offsets[len(offsets)-most])
 }
+
+// LiveOwner is the id of the instance that owns the slot and lives, or "".
+func (m *Model) LiveOwner(slot string) string {
+	j := m.Jobs[slot]
+	if !m.IsSlot(slot) || j.Owner.SID == "" {
+		return ""
+	}
+	if member, lives := m.Instances[j.Owner.SID]; !lives || member.Incarnation != j.Owner.Incarnation {
+		return ""
+	}
+	return j.Owner.SID
+}

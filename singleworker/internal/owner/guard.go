@@ -40,10 +40,10 @@ func (g Guard) Refused(index int, err error) error {
 	return nil // the job's node is gone
 }
 
-// VersionOps check that a job, and the calendars that it names, are as they were when it had that
-// version.
+// VersionOps check that a job, the calendars that it names, and the group's freeze, are as they
+// were when it had that version.
 func VersionOps(tree zkrec.Tree, job string, version ticks.Version) []zkconn.Op {
-	ops := []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch)}
+	ops := []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch), zkconn.CheckOp(tree.Freeze(), version.Freeze)}
 	return append(ops, zkconn.CheckOps(version.Calendars.Nodes(tree))...)
 }
 
@@ -69,9 +69,9 @@ const heartbeatAt = 1
 // GuardClaim is Guard for a decision on the slot's ticks that is based on a version of the job's
 // spec and switch. A decision under one spec must not be written under the next: so a tick has one
 // number of shards. A decision under one switch must not be written under the next either: so a job
-// that was paused begins no run. In latch mode this instance must lead, too. If the decision opens
-// a run, the heartbeat is written, whatever its version: that nobody else has it is shown by the
-// owner record. Call Pulse.Claiming and Pulse.Claimed then.
+// that was paused, or whose group was frozen, begins no run. In latch mode this instance must lead,
+// too. If the decision opens a run, the heartbeat is written, whatever its version: that nobody
+// else has it is shown by the owner record. Call Pulse.Claiming and Pulse.Claimed then.
 func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {

@@ -143,10 +143,11 @@ func refused(err error, of []Signal) int {
 	return slices.IndexFunc(of, func(s Signal) bool { return s.Path == failed.Path })
 }
 
-// Prepare makes the signals of jobs that do not exist, and the parent of the signals of requests.
-// One that cannot be made is left to those who need it.
+// Prepare makes the signals of jobs that do not exist, the parent of the signals of requests, and
+// the node of the group's freeze, which is its own signal. One that cannot be made is left to those
+// who need it.
 func Prepare(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree) error {
-	for _, root := range []string{tree.Asked(), tree.Changes()} {
+	for _, root := range []string{tree.Asked(), tree.Freeze(), tree.Changes()} {
 		if err := conn.EnsureRoot(ctx, root); err != nil {
 			return err
 		}

@@ -272,7 +272,7 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 		if row.Reason == history.ReasonAbsent {
 			l.checkAbsent(acc, tick, row)
 		}
-		if row.Reason != history.ReasonOverlap && row.Reason != history.ReasonPaused && l.isCalm(acc.slot, at) && !acc.early[tick] {
+		if row.Reason != history.ReasonOverlap && row.Reason != history.ReasonPaused && row.Reason != history.ReasonFrozen && l.isCalm(acc.slot, at) && !acc.early[tick] {
 			l.violatef(8, acc.slot, at, "nothing was amiss, and the tick was not run: %+v", row)
 		}
 	}

@@ -35,6 +35,7 @@ var faults = []fault{
 	{"mute", 1, (*world).mute},
 	{"trigger", 1, func(w *world, _ *swtest.Instance) { w.trigger(w.rng.IntN(len(w.shards))) }},
 	{"pause", 1, func(w *world, _ *swtest.Instance) { w.pause(jobName(w.rng.IntN(len(w.shards)))) }},
+	{"freeze", 1, func(w *world, _ *swtest.Instance) { w.freeze(jobName(w.rng.IntN(len(w.shards)))) }},
 	{"order", 1, func(w *world, victim *swtest.Instance) { w.order(victim.Name) }},
 	{"withdraw", 1, (*world).orderOrWithdraw},
 	{"set", 2, func(w *world, _ *swtest.Instance) { w.set(w.rng.IntN(len(w.shards))) }},

@@ -111,11 +111,15 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	}) {
 		w.violate(violation{5, j.Name, now, fmt.Sprintf("%q owns it with %d, and does not know it", owner, j.Token)})
 	}
-	if len(j.Requests) > 0 {
-		w.violate(violation{8, j.Name, now, fmt.Sprintf("requests are ignored: %v; it is at %+v", j.Requests, j.Tick)})
+	paused := j.Spec.Switch.Paused.Covers(now) || j.Spec.Switch.Paused.Covers(now.Add(-settledWithin)) ||
+		isFrozen(m, j.Name, now) || isFrozen(m, j.Name, now.Add(-settledWithin))
+	for id, request := range j.Requests {
+		if !paused || request.Kind != zkrec.RequestBackfill {
+			w.violate(violation{8, j.Name, now, fmt.Sprintf("request %s is ignored: %+v; it is at %+v", id, request, j.Tick)})
+		}
 	}
 	sched, err := w.ledger.scheduleOf(j.Spec.Job)
-	if err != nil || j.Spec.Switch.Paused.Covers(now) || j.Spec.Switch.Paused.Covers(now.Add(-settledWithin)) {
+	if err != nil || paused {
 		return
 	}
 	if j.Spec.Resizing() && w.isWaiting(m, zkrec.JobOfSlot(j.Name)) {

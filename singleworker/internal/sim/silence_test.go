@@ -185,6 +185,15 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 		from = later(from, time.UnixMilli(p.Until).Add(alarmAfter))
 	}
+	for _, span := range l.model.Freeze.Of(zkrec.JobOfSlot(slot)) {
+		if from.UnixMilli() <= span.Since {
+			continue
+		}
+		if span.Until == 0 {
+			return
+		}
+		from = later(from, time.UnixMilli(span.Until).Add(alarmAfter))
+	}
 	// Who has looked before looks again when the next tick can be overdue, or, if one was, after
 	// another AlarmAfter.
 	from = later(from, v.since.Add(alarmAfter))

@@ -88,6 +88,15 @@ var requests = map[string]request{
 		_, err := c.Resume(ctx, "job", admin.ResumeOptions{})
 		return err
 	},
+	"Freeze": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Freeze(ctx, admin.FreezeOptions{})
+		return err
+	},
+	"Unfreeze": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Unfreeze(ctx, admin.ResumeOptions{})
+		return err
+	},
+	"Frozen":     func(ctx context.Context, c *admin.Client) error { _, err := c.Frozen(ctx); return err },
 	"Get":        func(ctx context.Context, c *admin.Client) error { _, err := c.Get(ctx, "job"); return err },
 	"List":       func(ctx context.Context, c *admin.Client) error { _, err := c.List(ctx); return err },
 	"AwaitOwner": func(ctx context.Context, c *admin.Client) error { _, err := c.AwaitOwner(ctx, "job"); return err },

@@ -19,7 +19,7 @@ const (
 
 // always decides for a job that always runs, of which no run is open.
 func (v View) always() (plan Plan) {
-	paused, waits := v.Paused.Covers(v.Now), v.withdrawn()
+	paused, waits := v.pausedNow() != nil, v.withdrawn()
 	switch {
 	case !paused && v.Record.Again().NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
 		return v.noAttempt()
@@ -103,10 +103,7 @@ const alwaysLook = 15 * time.Second
 
 // nextRestart is NextDue of a job that always runs. Nobody tells when its run ends.
 func (j Job) nextRestart(r Record, t time.Time) time.Time {
-	due := j.restartAt(r)
-	if j.Paused.Covers(t) || j.Paused.Covers(due) {
-		due = View{Job: j}.pauseEnds()
-	}
+	due := j.putOff(j.restartAt(r), t)
 	if !r.Open() && due.After(t) {
 		return due
 	}

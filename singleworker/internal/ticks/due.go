@@ -30,14 +30,6 @@ func (v View) horizon() time.Time {
 	return horizon
 }
 
-// pauseEnds is when the current pause ends by itself, or zero if it does not.
-func (v View) pauseEnds() time.Time {
-	if v.Paused.Until == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(v.Paused.Until)
-}
-
 // Ranges of ticks exclude their start and include their end. They are shifted by a
 // nanosecond because an owner's clock may read any time between two milliseconds.
 func before(t time.Time) time.Time { return t.Add(-time.Nanosecond) }
@@ -107,11 +99,12 @@ func (v View) runnable(first, last time.Time) (run time.Time) {
 			break
 		}
 		policy := v.Policy.Misfire
+		missed, paused := v.missed(v.Due(t))
 		switch {
 		case !v.mayBegin(t), v.absent(v.Due(t)) && late > OnTime:
 			policy = job.MisfireSkip
-		case v.Paused.Covers(v.Due(t)):
-			policy = v.Paused.Missed
+		case paused:
+			policy = missed
 		case v.queued(t):
 			policy = job.MisfireOnce
 		case late <= OnTime:
@@ -165,7 +158,10 @@ func (v View) overlapping(first time.Time) Plan {
 		until = ended
 	}
 	// Ticks in a pause are subject to the pause's policy, not to the overlap policy.
-	if p := v.Paused; p != nil && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll) {
+	for p := range v.pauses() {
+		if p.Missed != job.MisfireOnce && p.Missed != job.MisfireAll {
+			continue
+		}
 		from := v.through(before(time.UnixMilli(p.Since)))
 		if from.Before(first) {
 			from = before(first)
@@ -234,7 +230,7 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	changes := []time.Time{
 		before(v.OwnedSince), time.UnixMilli(v.busySince()), time.UnixMilli(v.Record.Ended), before(v.delayedSince()),
 	}
-	if p := v.Paused; p != nil {
+	for p := range v.pauses() {
 		changes = append(changes, before(time.UnixMilli(p.Since)), before(time.UnixMilli(p.Until)))
 	}
 	for i, change := range changes { // they are times at which ticks are due
@@ -262,6 +258,8 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 		switch {
 		case v.Paused.Covers(due):
 			e.State, e.Reason = history.StateSkipped, history.ReasonPaused
+		case v.PausedAt(due) != nil:
+			e.State, e.Reason = history.StateSkipped, history.ReasonFrozen
 		case notBegun:
 			e.State, e.Reason = history.StateSkipped, reason
 		case v.overlapped(t):

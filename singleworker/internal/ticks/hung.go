@@ -22,7 +22,7 @@ const (
 // skipped, or waits, if it comes during the run. Zero if no tick follows, or a pause covers it.
 func Overrun(j Job, run zkrec.Run) time.Time {
 	tick := j.Schedule.Next(Later(time.UnixMilli(run.Tick), j.through(time.UnixMilli(run.Started))))
-	if j.Paused.Covers(j.Due(tick)) {
+	if j.PausedAt(j.Due(tick)) != nil {
 		return time.Time{}
 	}
 	return tick

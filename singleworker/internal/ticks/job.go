@@ -19,6 +19,9 @@ type Job struct {
 	Former []Former
 	Policy *Policy      // of the spec; the zero value of a field means its default
 	Paused *zkrec.Pause // of the switch; nil means never paused
+	// Frozen are the last spans in which the group was frozen and the job was not excepted, the oldest
+	// first.
+	Frozen []zkrec.Pause
 
 	// From and To bound the ticks of a slot whose job is being or was resharded: ticks up to From and
 	// ticks after To belong to other layouts; see zkrec.Layout. Zero means no bound.
@@ -33,11 +36,12 @@ type Job struct {
 	Gate  *Gate
 }
 
-// Version is the versions of the two nodes that define a job and operators' orders for it, and of
-// the calendars that it names.
+// Version is the versions of the two nodes that define a job and operators' orders for it, of the
+// calendars that it names, and of the group's freeze.
 type Version struct {
-	Spec, Switch int32
-	Calendars    zkrec.CalendarVersions
+	Spec, Switch, Freeze int32
+
+	Calendars zkrec.CalendarVersions
 }
 
 // Former is a schedule that was replaced.

@@ -36,7 +36,7 @@ func (v View) request() (next, backfill *Request) {
 	for i := range v.Requests {
 		switch r := &v.Requests[i]; {
 		case r.IsBackfill():
-			if first, _ := r.Next(); backfill == nil && first.Tick <= v.Record.Watermark && !v.Paused.Covers(v.Now) {
+			if first, _ := r.Next(); backfill == nil && first.Tick <= v.Record.Watermark && v.pausedNow() == nil {
 				next, backfill = &first, r
 			}
 		case r.Tick <= v.Record.Watermark:

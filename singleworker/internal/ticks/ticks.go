@@ -96,7 +96,7 @@ func (v View) next() Plan {
 			return plan
 		}
 	}
-	if v.Paused.Covers(v.Now) {
+	if v.pausedNow() != nil {
 		if former := v.formerMissed(); former.Change {
 			return former
 		}
@@ -112,7 +112,7 @@ func (v View) next() Plan {
 }
 
 // held reports whether a pause holds back the next attempt at a run's tick.
-func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.Paused.Covers(v.Now) }
+func (v View) held(run zkrec.Run) bool { return run.Manual == "" && v.pausedNow() != nil }
 
 // open adds a new run to the plan. The caller sets the tick, the request and the
 // attempt, open the rest.
@@ -155,7 +155,7 @@ func (v View) overlap() Plan {
 	if v.Record.RunID != v.Active {
 		return Plan{} // decide when the run ends
 	}
-	if plan := v.formerMissed(); plan.Change || v.Paused.Covers(v.Now) {
+	if plan := v.formerMissed(); plan.Change || v.pausedNow() != nil {
 		return plan // or decide when the pause ends
 	}
 	if first := v.first(); !first.IsZero() {
@@ -357,14 +357,9 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	if next := job.Schedule.Next(first); Foreign(job, r) && !next.IsZero() {
 		from = v.came(next)
 	}
-	// For a tick that was not overdue when a pause began, the time starts when the pause ends.
-	if p := job.Paused; p != nil && p.Since != 0 && job.Due(first).Add(alarmAfter).After(time.UnixMilli(p.Since)) {
-		switch until := time.UnixMilli(p.Until); {
-		case p.Until == 0:
-			return time.Time{}, now.Add(alarmAfter)
-		case job.Due(first).Before(until):
-			from = until
-		}
+	from, ends := job.alarmFrom(from, job.Due(first), alarmAfter)
+	if !ends {
+		return time.Time{}, now.Add(alarmAfter)
 	}
 	switch deadline := from.Add(alarmAfter); {
 	case now.Before(deadline):

@@ -72,10 +72,7 @@ func NextDue(job Job, r Record, t time.Time) time.Time {
 		return job.nextRestart(r, t)
 	}
 	job = job.By(r)
-	next := job.Due(job.nextTick(Later(job.through(t), time.UnixMilli(r.Watermark))))
-	if job.Paused.Covers(t) || job.Paused.Covers(next) { // what it puts off runs at its end
-		next = View{Job: job}.pauseEnds()
-	}
+	next := job.putOff(job.Due(job.nextTick(Later(job.through(t), time.UnixMilli(r.Watermark)))), t)
 	again := r.Again()
 	if again.NextAttempt == "" {
 		return next

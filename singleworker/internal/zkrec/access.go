@@ -51,6 +51,7 @@ const (
 	KindOrder        Kind = disabledNode + "/{sid}, " + excludedNode + "/{hash}"
 	KindLog          Kind = logNode
 	KindLogEntry     Kind = logNode + "/{entry}"
+	KindFreeze       Kind = freezeNode
 	KindNotices      Kind = noticesNode + " and below"
 	KindOfInstances  Kind = lifeNode + ", " + handlersNode + ", " + leaderNode + " and below"
 	KindAccess       Kind = accessNode
@@ -69,6 +70,7 @@ var kinds = map[string][2]Kind{
 	lifeNode:      {KindOfInstances, KindOfInstances},
 	handlersNode:  {KindOfInstances, KindOfInstances},
 	leaderNode:    {KindOfInstances, KindOfInstances},
+	freezeNode:    {KindFreeze, KindNotTheGroups},
 	accessNode:    {KindAccess, KindNotTheGroups},
 }
 

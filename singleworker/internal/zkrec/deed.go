@@ -34,6 +34,8 @@ const (
 	DeedDisable  = "disable"
 	DeedEnable   = "enable"
 	DeedRoles    = "acl"
+	DeedFreeze   = "freeze"
+	DeedUnfreeze = "unfreeze"
 	DeedCalendar = "set-calendar" // its name is Where
 	DeedTrigger  = "trigger"      // an ask
 	DeedBackfill = "backfill"     // an ask

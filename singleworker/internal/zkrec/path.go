@@ -35,6 +35,7 @@ const (
 	accessNode    = job.Reserved + "acl"
 	canceledNode  = job.Reserved + "canceled"
 	calendarsNode = job.Reserved + "calendars"
+	freezeNode    = job.Reserved + "freeze"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.

@@ -165,9 +165,6 @@ func (s Spec) Check() error {
 func (s Spec) checkTimes() error {
 	layout := s.ActiveLayout()
 	fields, times := []string{"Since", "Layout.Since", "Layout.Until"}, []int64{s.Since, layout.Since, layout.Until}
-	if p := s.Switch.Paused; p != nil {
-		fields, times = append(fields, "Paused.Since", "Paused.Until"), append(times, p.Since, p.Until)
-	}
 	if d := s.Done; d != nil {
 		fields, times = append(fields, "Done.At"), append(times, d.At)
 	}

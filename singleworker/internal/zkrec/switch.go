@@ -3,6 +3,7 @@ package zkrec
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -50,14 +51,7 @@ func (w Switch) WrittenAt(mtime time.Time) Switch {
 	if w.Paused == nil {
 		return w
 	}
-	written, p := mtime.UnixMilli(), *w.Paused
-	if p.Since == 0 {
-		p.Since = written
-	}
-	if p.Over || p.For != 0 {
-		p.Until = written + time.Duration(p.For).Milliseconds()
-	}
-	p.For, p.Over = 0, false
+	p := w.Paused.writtenAt(mtime)
 	w.Paused = &p
 	return w
 }
@@ -73,10 +67,7 @@ func (w Switch) check() error {
 	if w.Paused == nil {
 		return nil
 	}
-	if err := w.Paused.Missed.Check(); err != nil {
-		return job.Invalid("Paused.Missed", string(w.Paused.Missed), err)
-	}
-	return nil
+	return w.Paused.check()
 }
 
 // Pause is the last pause of a job, in force or over. Ticks from Since until Until are not run,
@@ -102,6 +93,32 @@ func (p Pause) MarshalJSON() ([]byte, error) { return p.unknown.Encode(pauseFiel
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *Pause) UnmarshalJSON(data []byte) error { return p.unknown.Decode(data, (*pauseFields)(p)) }
+
+// writtenAt returns p as read from a node that was last written at mtime.
+func (p Pause) writtenAt(mtime time.Time) Pause {
+	written := mtime.UnixMilli()
+	if p.Since == 0 {
+		p.Since = written
+	}
+	if p.Over || p.For != 0 {
+		p.Until = written + time.Duration(p.For).Milliseconds()
+	}
+	p.For, p.Over = 0, false
+	return p
+}
+
+// check returns an *invalid.FieldError if no version writes such a pause.
+func (p Pause) check() error {
+	if err := p.Missed.Check(); err != nil {
+		return job.Invalid("Paused.Missed", string(p.Missed), err)
+	}
+	for field, ms := range map[string]int64{"Paused.Since": p.Since, "Paused.Until": p.Until} {
+		if err := CheckTime(ms); err != nil {
+			return job.Invalid(field, strconv.FormatInt(ms, 10), err)
+		}
+	}
+	return nil
+}
 
 // Lasts reports whether the pause is not over at t; nil is over.
 func (p *Pause) Lasts(t time.Time) bool { return p != nil && (p.Until == 0 || t.UnixMilli() < p.Until) }

@@ -65,6 +65,22 @@ func (f *fakeClient) Resume(ctx context.Context, name string, opts admin.ResumeO
 	return admin.PauseResult{Outcome: admin.OutcomeResumed, Pause: &admin.Pause{Missed: opts.Missed}, Missed: f.missed}, f.begin(ctx, "Resume "+name)
 }
 
+func (f *fakeClient) Freeze(ctx context.Context, opts admin.FreezeOptions) (admin.FreezeResult, error) {
+	freeze := admin.Freeze{Pause: admin.Pause{Since: testNow, Until: opts.Until, By: opts.By, Reason: opts.Reason, Missed: "skip"}, Except: opts.Except}
+	if opts.For > 0 {
+		freeze.Until = testNow.Add(opts.For)
+	}
+	return admin.FreezeResult{Outcome: admin.OutcomeFrozen, Freeze: &freeze}, f.begin(ctx, fmt.Sprintf("Freeze %v", opts.Except))
+}
+
+func (f *fakeClient) Unfreeze(ctx context.Context, opts admin.ResumeOptions) (admin.FreezeResult, error) {
+	err := f.begin(ctx, "Unfreeze "+string(opts.Missed))
+	if opts.Missed == "" {
+		return admin.FreezeResult{Outcome: admin.OutcomeUnchanged}, err
+	}
+	return admin.FreezeResult{Outcome: admin.OutcomeUnfrozen, Freeze: &admin.Freeze{Pause: admin.Pause{Since: testNow.Add(-time.Hour), Until: testNow, Missed: opts.Missed}}}, err
+}
+
 func (f *fakeClient) History(ctx context.Context, name string) (admin.History, error) {
 	if err := f.begin(ctx, "History "+name); err != nil {
 		return admin.History{}, err

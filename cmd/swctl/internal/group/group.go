@@ -48,6 +48,8 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Rollback(ctx context.Context, name string, to int, opts admin.EditOptions) (admin.Change, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
+	Freeze(ctx context.Context, opts admin.FreezeOptions) (admin.FreezeResult, error)
+	Unfreeze(ctx context.Context, opts admin.ResumeOptions) (admin.FreezeResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error) // for swctl ui
 	CancelSeen(ctx context.Context, name string, seen admin.Seen) (admin.JobStatus, error)
 	Undelete(ctx context.Context, name string, opts admin.UndeleteOptions) (admin.Change, error)
@@ -183,6 +185,8 @@ func Explain(set cmdline.Settings, err error) error {
 		return cmdline.WithHint(err, "swctl instances lists those of server type %s at %s; swctl instances disable is for one that does not run", set.ServerType, set.ZK)
 	case errors.Is(err, admin.ErrNoShard):
 		return cmdline.WithHint(err, "swctl show NAME lists the shards of a job, or the instances that it runs on")
+	case errors.Is(err, admin.ErrNoGroup):
+		return cmdline.WithHint(err, "swctl list --server-type TYPE; there is nothing of server type %s at %s", set.ServerType, set.ZK)
 	case errors.Is(err, admin.ErrNotFound):
 		return cmdline.WithHint(err, "swctl list shows the jobs of server type %s at %s", set.ServerType, set.ZK)
 	}

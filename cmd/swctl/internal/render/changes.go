@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
@@ -92,6 +93,18 @@ func (p Page) Paused(results []api.Paused) {
 		default:
 			p.linef("%s %s; %s  next %s", r.Outcome, r.Job.Name, missed(r.PauseResult), next)
 		}
+	}
+}
+
+// Frozen says how long the group is frozen, or that it is not any more.
+func (p Page) Frozen(done admin.FreezeResult) {
+	switch f := done.Freeze; {
+	case f == nil && done.Outcome == admin.OutcomeUnchanged:
+		p.linef("%s: the group is not frozen", done.Outcome)
+	case f == nil || done.Outcome == admin.OutcomeUnfrozen:
+		p.linef("%s: jobs that are not paused run again", done.Outcome)
+	default:
+		p.linef("%s %s", done.Outcome, f.Words(time.UTC, p.Now))
 	}
 }
 
