@@ -112,7 +112,11 @@ func (p Page) Backfilled(result admin.BackfillResult) {
 	t.Write(p.Out, "")
 	var others []string
 	for _, why := range slices.Sorted(maps.Keys(left)) {
-		others = append(others, fmt.Sprintf("%d %s", left[why], why))
+		text := why
+		if history.Past(why) == history.PastAgain {
+			text = "ok (again)"
+		}
+		others = append(others, fmt.Sprintf("%d %s", left[why], text))
 	}
 	text := ""
 	if len(others) > 0 {
