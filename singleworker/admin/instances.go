@@ -159,16 +159,16 @@ func (m members) readLife(ctx context.Context, i *Instance) error {
 // listed, ErrUnavailable.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	return retried(ctx, c.conn, "list orders", func() ([]Order, error) {
-		orders, err := c.orders(ctx)
+		below, err := c.below(ctx, c.tree.Orders(), c.tree.Exclusions())
+		if err != nil {
+			return nil, err
+		}
+		orders := ordersIn(below[0].nodes)
 		var list []Order
 		for _, id := range slices.Sorted(maps.Keys(orders)) {
 			list = append(list, orderOf(id, orders[id]))
 		}
-		if err != nil {
-			return list, err
-		}
-		excluded, err := c.exclusions(ctx)
-		return append(list, ordersOf(excluded)...), err
+		return append(list, ordersOf(exclusionsIn(below[1].nodes))...), cmp.Or(below[0].denied, below[1].denied)
 	})
 }
 
@@ -204,16 +204,13 @@ func (m members) live(ctx context.Context) (map[string]Instance, error) {
 
 // nodes reads what stands below the parent of the instances.
 func (m members) nodes(ctx context.Context) (map[string]Instance, error) {
-	orders, err := m.orders(ctx)
-	if err != nil && !errors.Is(err, ErrDenied) { // who may not read orders knows of none, as an instance
+	below, err := m.below(ctx, m.tree.Orders(), m.tree.Exclusions(), m.tree.Instances())
+	if err != nil {
 		return nil, err
 	}
-	excluded, err := m.exclusions(ctx)
-	if err != nil && !errors.Is(err, ErrDenied) {
-		return nil, err
-	}
+	orders, excluded := ordersIn(below[0].nodes), exclusionsIn(below[1].nodes) // who may not read them knows of none, as an instance
 	all := map[string]Instance{}
-	return all, m.eachChild(ctx, m.tree.Instances(), func(node child) {
+	for _, node := range below[2].nodes {
 		record, err := zkrec.ParseInstance(node.data)
 		state := record.State
 		var reason string
@@ -232,7 +229,8 @@ func (m members) nodes(ctx context.Context) (map[string]Instance, error) {
 		instance.Reason = reason
 		instance.setPlace(record, excluded)
 		all[node.name] = instance
-	})
+	}
+	return all, below[2].denied
 }
 
 // instanceOf returns an instance, with its order if that is in force.
@@ -262,16 +260,17 @@ func instanceOf(sid string, record zkrec.Instance, o zkrec.Order, ordered bool) 
 	return instance
 }
 
-// orders reads all orders by id.
-func (m members) orders(ctx context.Context) (map[string]zkrec.Order, error) {
-	orders := map[string]zkrec.Order{}
-	return orders, m.eachChild(ctx, m.tree.Orders(), func(node child) {
+// ordersIn parses all orders, by id.
+func ordersIn(nodes []child) map[string]zkrec.Order {
+	orders := make(map[string]zkrec.Order, len(nodes))
+	for _, node := range nodes {
 		order := zkrec.ParseOrder(node.data)
 		if node.err != nil {
 			order.Reason = node.err.Error()
 		}
 		orders[node.name] = order
-	})
+	}
+	return orders
 }
 
 // groupTime is the group's time, by which a change is judged. It sends requests once a minute.

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -70,19 +69,19 @@ func missing(labels, others map[string]string) map[string]string {
 	return lacking
 }
 
-// exclusions reads the orders for one job, or for a host. A record that is no such order binds
+// exclusionsIn parses the orders for one job, or for a host. A record that is no such order binds
 // nobody, and is left out.
-func (m members) exclusions(ctx context.Context) (zkrec.Exclusions, error) {
+func exclusionsIn(nodes []child) zkrec.Exclusions {
 	excluded := zkrec.Exclusions{}
-	err := m.eachChild(ctx, m.tree.Exclusions(), func(node child) {
+	for _, node := range nodes {
 		if x, err := zkrec.ParseExclusion(node.name, node.data); err == nil && node.err == nil {
 			excluded[x.Job] = append(excluded[x.Job], x)
 		}
-	})
+	}
 	for _, of := range excluded {
 		slices.SortFunc(of, func(a, b zkrec.Exclusion) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.SID, b.SID)) })
 	}
-	return excluded, err
+	return excluded
 }
 
 func ordersOf(excluded zkrec.Exclusions) (orders []Order) {

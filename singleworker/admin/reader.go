@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -44,29 +46,77 @@ type child struct {
 	err  error // why it may not be read, a *zkrec.UnreadableError, or nil
 }
 
-// eachChild reads the children of a node that may be missing; those that go meanwhile are left
-// out.
+// family is the children of a node, or why they may not be listed, which wraps ErrDenied.
+type family struct {
+	nodes  []child
+	denied error
+}
+
+// below reads the children of nodes that may be missing, in two requests, however many those are.
+// Children that go meanwhile are left out.
+func (rd reader) below(ctx context.Context, parents ...string) ([]family, error) {
+	lists := make([]zkconn.Read, len(parents))
+	for i, parent := range parents {
+		lists[i] = zkconn.Read{Path: parent, Children: true}
+	}
+	listed, err := rd.readMany(ctx, lists)
+	if err != nil {
+		return nil, err
+	}
+	families := make([]family, len(parents))
+	var paths []string
+	of := make(map[string]*family)
+	for i, list := range listed {
+		switch {
+		case errors.Is(list.Err, ErrDenied):
+			families[i].denied = list.Err
+		case list.Err != nil && !errors.Is(list.Err, zkconn.ErrNoNode):
+			return nil, list.Err
+		}
+		for _, name := range list.Names {
+			paths = append(paths, parents[i]+"/"+name)
+		}
+		of[parents[i]] = &families[i]
+	}
+	return families, rd.eachAt(ctx, paths, func(parent string, node child) { of[parent].nodes = append(of[parent].nodes, node) })
+}
+
+// eachChild is below for one node.
 func (rd reader) eachChild(ctx context.Context, path string, use func(child)) error {
-	names, err := rd.children(ctx, path)
+	families, err := rd.below(ctx, path)
 	if err != nil {
 		return err
 	}
-	return rd.eachOf(ctx, path, names, use)
+	for _, node := range families[0].nodes {
+		use(node)
+	}
+	return families[0].denied
 }
 
-// eachOf is eachChild for those of the given names.
-func (rd reader) eachOf(ctx context.Context, path string, names []string, use func(child)) error {
-	reads := make([]zkconn.Read, len(names))
+// eachOf reads the children of those names of a node, but for those that are missing.
+func (rd reader) eachOf(ctx context.Context, parent string, names []string, use func(child)) error {
+	paths := make([]string, len(names))
 	for i, name := range names {
-		reads[i] = zkconn.Read{Path: path + "/" + name}
+		paths[i] = parent + "/" + name
+	}
+	return rd.eachAt(ctx, paths, func(_ string, node child) { use(node) })
+}
+
+// eachAt reads nodes, but for those that are missing, and passes each on with the path of its
+// parent.
+func (rd reader) eachAt(ctx context.Context, paths []string, use func(parent string, node child)) error {
+	reads := make([]zkconn.Read, len(paths))
+	for i, path := range paths {
+		reads[i] = zkconn.Read{Path: path}
 	}
 	results, err := rd.readMany(ctx, reads)
 	for i, r := range results {
-		node := child{name: names[i], data: r.Data, stat: r.Stat}
+		parent, name := path.Split(paths[i])
+		node := child{name: name, data: r.Data, stat: r.Stat}
 		err := r.Err
 		if errors.Is(err, ErrDenied) {
 			node.err = denied(err)
-			node.stat, _, err = rd.conn.Exists(ctx, reads[i].Path) // which needs no permission
+			node.stat, _, err = rd.conn.Exists(ctx, paths[i]) // which needs no permission
 		}
 		if errors.Is(err, zkconn.ErrNoNode) {
 			continue
@@ -74,7 +124,7 @@ func (rd reader) eachOf(ctx context.Context, path string, names []string, use fu
 		if err != nil {
 			return err
 		}
-		use(node)
+		use(strings.TrimSuffix(parent, "/"), node)
 	}
 	return err
 }
