@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,7 +142,7 @@ func (ed editor) beginFreeze(ctx context.Context) error {
 	case !found:
 		return ErrNoGroup
 	}
-	return cmp.Or(ed.conn.EnsureRoot(ctx, ed.tree.Freeze()), error(zkconn.ErrNoNode))
+	return cmp.Or(ed.conn.EnsureRoot(ctx, ed.tree.Freeze()), zkconn.ErrNoNode)
 }
 
 // dateFreeze returns a freeze with the time at which it was written. If ZooKeeper's clock was wrong
@@ -184,7 +185,7 @@ func (ed editor) freeze(
 		record := next.Encode()
 		switch {
 		case len(record) > zkrec.MaxRecordBytes:
-			return job.Invalid("Except", fmt.Sprint(len(record)), fmt.Errorf("the record would have that many bytes, at most %d are possible", zkrec.MaxRecordBytes))
+			return job.Invalid("Except", strconv.Itoa(len(record)), fmt.Errorf("the record would have that many bytes, at most %d are possible", zkrec.MaxRecordBytes))
 		case read.Err == nil && bytes.Equal(record, was):
 			if !sent { // otherwise an earlier try was applied after all
 				result.Outcome = OutcomeUnchanged

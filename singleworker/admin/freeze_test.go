@@ -15,14 +15,14 @@ import (
 
 // frozenRecord reads the group's freeze as it is written.
 func (w *world) frozenRecord() string {
-	w.T.Helper()
+	w.Helper()
 	data, _, err := w.hand.conn.Get(w.Context(), w.c.tree.Freeze())
 	w.must(err)
 	return string(data)
 }
 
 func (w *world) freeze(opts FreezeOptions) FreezeResult {
-	w.T.Helper()
+	w.Helper()
 	done, err := w.c.Freeze(w.Context(), opts)
 	w.must(err)
 	return done

@@ -128,7 +128,7 @@ func TestBackfills(t *testing.T) {
 	}
 	claim := func(w *world, id string, next zkrec.Request) txnlog.Op {
 		rec := w.claimed("j", 10, id)
-		rec.Run.Tick, rec.Manual, rec.Watermark, rec.Attempt = next.Tick, id, w.tick["j"].Watermark, next.Attempt
+		rec.Tick, rec.Manual, rec.Watermark, rec.Attempt = next.Tick, id, w.tick["j"].Watermark, next.Attempt
 		rec.AskedFor(history.Asked{AskedBy: "ann", Past: next.Past})
 		rec.History = w.history["j"].Mark()
 		w.tick["j"] = rec.Normal()

@@ -16,7 +16,7 @@ func TestCalendarKeepsFormerContents(t *testing.T) {
 	day := func(k int) job.Calendar { return job.Calendar{Dates: []string{fmt.Sprintf("2030-01-%02d", k)}} }
 	var of zkrec.Calendar
 	for k := 1; k <= zkrec.MaxContents+2; k++ {
-		read := zkrec.NewCalendar(of.With(day(k)).Encode(), int32(k), begin.Add(time.Duration(k)*time.Hour)) //nolint:gosec // small
+		read := zkrec.NewCalendar(of.With(day(k)).Encode(), int32(k), begin.Add(time.Duration(k)*time.Hour))
 		if read.Err != nil {
 			t.Fatal(read.Err)
 		}
