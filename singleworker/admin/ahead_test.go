@@ -89,7 +89,8 @@ func TestOnRead(t *testing.T) {
 		w.must(err)
 		defer c.Close()
 		list, err := c.List(w.Context())
-		// The lists of instances and of two kinds of orders, four nodes of each job, the freeze, and two more of each job.
+		// The lists of instances and of two kinds of orders, four nodes of each job, the freeze, and
+		// two more of each job.
 		if want := []int{3, 2051, 4004, 6004}; err != nil || len(list) != 1000 || !slices.Equal(heard, want) {
 			t.Errorf("%d jobs, %v; heard %d, want %d", len(list), err, heard, want)
 		}

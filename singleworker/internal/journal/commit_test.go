@@ -446,3 +446,23 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 		a.MustCommit(roomtest.Claim(now, done, "r3", 180))
 	})
 }
+
+// A decision that was made before the group was frozen is refused, before its owner has heard of it.
+func TestClaimsRequireTheFreeze(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60))
+		g.Set(g.Tree.Freeze(), zkrec.Freeze{Spans: []zkrec.Span{{Pause: zkrec.Pause{Since: 1}}}}.Encode())
+		done := a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
+		if _, err := roomtest.Written(a.Journal, roomtest.Claim(o, done, "r2", 120)); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("a claim by what was known before the freeze = %v, want ticks.ErrSpecChanged", err)
+		}
+		roomtest.Pass(time.Second)
+		if now := a.Ownership(); len(now.Job.Frozen) != 1 || now.Job.Version == o.Job.Version {
+			g.T.Errorf("reported %+v, want the freeze", now.Job)
+		}
+	})
+}

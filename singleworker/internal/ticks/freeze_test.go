@@ -102,3 +102,42 @@ func TestFreezeAndPause(t *testing.T) {
 		})
 	}
 }
+
+// TestFreezeAlarms: the time until a tick is missed for good goes on when the freezes that it came
+// in are over, and not while one has no end.
+func TestFreezeAlarms(t *testing.T) {
+	t.Parallel()
+	span := func(since, until string) zkrec.Pause {
+		p := zkrec.Pause{Since: ms(t, since)}
+		if until != "" {
+			p.Until = ms(t, until)
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		name   string
+		frozen []zkrec.Pause
+		now    string
+		missed string
+	}{
+		{"no freeze", nil, "10:03", "10:01"},
+		{"it has no end", []zkrec.Pause{span("10:00:30", "")}, "10:30", ""},
+		{"it has ended a moment ago", []zkrec.Pause{span("10:00:30", "10:10")}, "10:10:59", ""},
+		{"it has ended long ago", []zkrec.Pause{span("10:00:30", "10:10")}, "10:11:01", "10:01"},
+		{"another one began then", []zkrec.Pause{span("10:00:30", "10:10"), span("10:10:30", "")}, "10:30", ""},
+		{"it began too late", []zkrec.Pause{span("10:02:30", "")}, "10:03", "10:01"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			v := situation{through: "10:00", now: tt.now}.view(t)
+			v.Frozen = tt.frozen
+			want := time.Time{}
+			if tt.missed != "" {
+				want = at(t, tt.missed)
+			}
+			if tick, _ := ticks.Overdue(v.Job, v.Record, false, v.Now); !tick.Equal(want) {
+				t.Errorf("%v is overdue, want %v", tick, want)
+			}
+		})
+	}
+}
