@@ -66,7 +66,8 @@ func (rd reader) below(ctx context.Context, parents ...string) ([]family, error)
 	families := make([]family, len(parents))
 	var paths []string
 	of := make(map[string]*family)
-	for i, list := range listed {
+	for i, parent := range parents {
+		list := listed[i]
 		switch {
 		case errors.Is(list.Err, ErrDenied):
 			families[i].denied = list.Err
@@ -74,9 +75,9 @@ func (rd reader) below(ctx context.Context, parents ...string) ([]family, error)
 			return nil, list.Err
 		}
 		for _, name := range list.Names {
-			paths = append(paths, parents[i]+"/"+name)
+			paths = append(paths, parent+"/"+name)
 		}
-		of[parents[i]] = &families[i]
+		of[parent] = &families[i]
 	}
 	return families, rd.eachAt(ctx, paths, func(parent string, node child) { of[parent].nodes = append(of[parent].nodes, node) })
 }
