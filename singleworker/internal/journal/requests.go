@@ -101,13 +101,14 @@ type requestsReading struct {
 	own  *owned
 }
 
-// listed reads the oldest requests, except those that are known: only a backfill changes, and is
-// not known any more when this owner has changed it.
+// listed reads the oldest requests, except those that are known: only a backfill changes.
 func (r requestsReading) listed(ids []string) {
 	slices.Sort(ids) // they begin with the time
 	known := make(map[string]ticks.Request, len(r.own.requests.list))
 	for _, request := range r.own.requests.list {
-		known[request.ID] = request
+		if !request.IsBackfill() {
+			known[request.ID] = request
+		}
 	}
 	oldest := ids[:min(len(ids), zkrec.MaxReadRequests)]
 	var reads []zkconn.Read
@@ -199,8 +200,8 @@ func (j *Journal) requested(slot string, own *owned, list []ticks.Request) {
 	if taken := own.requests.taken; taken != nil && !slices.ContainsFunc(list, func(r ticks.Request) bool { return r.ID == taken.ID }) {
 		list = append(list, *taken)
 	}
-	sameID := func(a, b ticks.Request) bool { return a.ID == b.ID }
-	changed := !slices.EqualFunc(own.requests.list, list, sameID)
+	same := func(a, b ticks.Request) bool { return a.ID == b.ID && a.Version == b.Version }
+	changed := !slices.EqualFunc(own.requests.list, list, same)
 	own.requests.list = list
 	if !own.requests.known {
 		own.requests.known = true
