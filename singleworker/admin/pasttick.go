@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -63,10 +62,15 @@ func (p past) isPast(tick time.Time) error {
 // errNotBegun is why a past tick of a job with BeforeTick is not run.
 var errNotBegun = errors.New("is of a job that has BeforeTick, which is not known to have returned nil for it")
 
-// nextAttempt completes the request for a further attempt at a past tick of the slot, which has
-// these entries, the latest first. Errors: ErrTickOpen, errNotBegun.
-func (p past) nextAttempt(request zkrec.Request, tick time.Time, entries []history.Entry, waiting map[string]zkrec.Request) (zkrec.Request, error) {
-	entries = slices.Collect(ofTick(entries, tick))
+// nextAttempt completes the request for a further attempt at a past tick of the slot, whose history
+// has these entries, the latest first. Errors: ErrTickOpen, errNotBegun.
+func (p past) nextAttempt(request zkrec.Request, tick time.Time, newestFirst []history.Entry, waiting map[string]zkrec.Request) (zkrec.Request, error) {
+	var entries []history.Entry // of the tick
+	for _, e := range newestFirst {
+		if covers(e, tick) && e.OfTick() {
+			entries = append(entries, e)
+		}
+	}
 	request.Kind, request.Tick, request.Past, request.Attempt = zkrec.RequestPast, tick.UnixMilli(), history.PastForgotten, 1
 	if len(entries) > 0 {
 		last := entries[0]
@@ -107,17 +111,6 @@ func pastOf(e history.Entry) history.Past {
 		return history.PastFailed
 	}
 	return ""
-}
-
-// ofTick are the entries of a tick of the schedule.
-func ofTick(entries []history.Entry, tick time.Time) iter.Seq[history.Entry] {
-	return func(yield func(history.Entry) bool) {
-		for _, e := range entries {
-			if covers(e, tick) && e.OfTick() && !yield(e) {
-				return
-			}
-		}
-	}
 }
 
 // tickOf is the tick in the second of a time, by the schedule that was in effect then, or by the

@@ -15,14 +15,17 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-// askBackfill asks for the ticks of 10, 20 and 30 ms.
-func askBackfill(g *roomtest.Group) {
+// ownBackfill starts an owner of a job whose ticks of 10, 20 and 30 ms are asked for.
+func ownBackfill(g *roomtest.Group) (*roomtest.Rooms, journal.Ownership) {
 	g.T.Helper()
+	g.Submit("job")
 	all := zkrec.Request{Kind: zkrec.RequestBackfill, By: "ann"}
 	for _, at := range []int64{10, 20, 30} {
 		all.Backfill.Add(zkrec.Request{Tick: at, Past: history.PastMissed, Attempt: 1})
 	}
 	g.Ask("q1", all)
+	a := start(g, "a")
+	return a, a.Ownership()
 }
 
 // nextClaim is a commit that opens the run of the next tick of the backfill q1, as it is known.
@@ -51,10 +54,7 @@ func TestBackfillClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
-				g.Submit("job")
-				askBackfill(g)
-				a := start(g, "a")
-				o := a.Ownership()
+				a, o := ownBackfill(g)
 				record := *o.Record
 				for k, want := range [][]string{{"q1", "q1.00001"}, {"q1", "q1.00002"}, {"q1.00003"}} {
 					g.OnMulti("/tick", lost)
@@ -81,10 +81,7 @@ func TestBackfillClaims(t *testing.T) {
 func TestBackfillThatHasChanged(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		askBackfill(g)
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := ownBackfill(g)
 		data, _, _ := g.Get(g.Tree.Request("job", "q1"))
 		all, err := zkrec.ParseRequest(data)
 		if err != nil {
@@ -115,10 +112,7 @@ func TestBackfillThatHasChanged(t *testing.T) {
 func TestBackfillInTheWay(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		askBackfill(g)
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := ownBackfill(g)
 		g.Create(g.Tree.Request("job", "q1.00001"), "hand")
 		if _, err := roomtest.Written(a.Journal, nextClaim(g, a, o, *o.Record, "r1")); !errors.Is(err, ticks.ErrNoRequest) {
 			g.T.Errorf("claimed: %v", err)
@@ -138,10 +132,7 @@ func TestBackfillAndAnOldList(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		roomtest.InGroup(t, func(g *roomtest.Group) {
-			g.Submit("job")
-			askBackfill(g)
-			a := start(g, "a")
-			o := a.Ownership()
+			a, o := ownBackfill(g)
 			g.Server.ControlKeep(zkdev.OpGetChildren2, func(r *zkdev.Request) zkdev.Action {
 				if strings.HasSuffix(r.Path, "/requests") {
 					return zkdev.DelayReply(time.Second)

@@ -41,7 +41,7 @@ func (t *trial) hungUp() bool {
 	return ended != answers && t.ended.CompareAndSwap(ended, ended+1) && ended+1 == enough
 }
 
-// knownOf returns what is known of a server, by its address.
+// knownOf returns the findings about the server at an address.
 func (h *hosts) knownOf(address string) *known {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,9 +84,9 @@ func (r *requests) hungUp() (unknown string) {
 	return ""
 }
 
-// instead returns what the library is told instead of the reply to a request that the server does
-// not know, or nil for any other. The request for which it is told that is an exists of the root,
-// which every client may ask for.
+// instead returns the answer that the library gets to a request that the server does not know, or
+// nil for any other request. The server is sent an exists of the root in its place, which every
+// client may ask for.
 func (r *requests) instead(frame []byte, xid, op int32, b *bulk) []byte {
 	header := appendInt32(appendInt32(nil, headerBytes), xid)
 	header = binary.BigEndian.AppendUint64(header, 0) // the zxid
