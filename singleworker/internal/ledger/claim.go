@@ -178,13 +178,18 @@ func (l *Ledger) delayed(slot string, spec zkrec.Spec, tick int64) int64 {
 }
 
 // judgePaused verifies that a claim's tick is not of a pause, or of a freeze. One that runs these
-// ticks afterwards is not judged: it may have ended by the claimant's clock alone.
+// ticks afterwards is not judged: it may have ended by the claimant's clock alone. A run of a job
+// that always runs is put off to the end of a pause, and keeps the time of its record as its tick:
+// it must not start in one.
 func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
 	pauses := l.model.Freeze.Of(zkrec.JobOfSlot(j.Name))
 	if p := j.Spec.Switch.Paused; p != nil && j.Known.Switch {
 		pauses = append(slices.Clip(pauses), *p)
 	}
 	due := time.UnixMilli(l.delayed(j.Name, j.Spec, rec.Tick))
+	if rec.Always {
+		due = time.UnixMilli(rec.Started)
+	}
 	for _, p := range pauses {
 		if skips := p.Missed == "" || p.Missed == job.MisfireSkip; p.Covers(due) && (skips || p.Until == 0) {
 			l.violatef(Claim, j.Name, "%s claims %s, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), clockMs(p.Since))

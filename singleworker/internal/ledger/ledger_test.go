@@ -175,12 +175,17 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// paused has the switch of j set while a owns it, which claims the tick at 10.
-func paused(p zkrec.Pause) func(w *world) {
+// paused has the switch of j set while a owns it, which claims the tick at 10 at the given second.
+func paused(p zkrec.Pause, at float64, always bool) func(w *world) {
 	return func(w *world) {
+		if always {
+			w.write(1, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "@always"}}.Encode()))
+		}
 		w.own(1, "j", "a")
 		w.write(5, operator, set(tree.Register("j"), zkrec.Switch{Paused: &p}.Encode()))
-		w.record(10, "j", w.claimed("j", 10, "r1"))
+		rec := w.claimed("j", 10, "r1")
+		rec.Started, rec.Always = ms(at), always
+		w.record(at, "j", rec)
 	}
 }
 
@@ -188,11 +193,14 @@ func TestPauses(t *testing.T) {
 	t.Parallel()
 	broken := []ledger.Rule{ledger.Claim}
 	tell(t, []story{
-		{"in a pause", paused(zkrec.Pause{}), broken},
-		{"in a pause that is to end", paused(zkrec.Pause{For: zkrec.Duration(time.Hour)}), broken},
-		{"in a pause that is to end, whose ticks are run then", paused(zkrec.Pause{For: zkrec.Duration(time.Second), Missed: job.MisfireAll}), nil},
-		{"in a pause whose ticks are to be run", paused(zkrec.Pause{Missed: job.MisfireAll}), broken},
-		{"after a pause", paused(zkrec.Pause{Since: 1, Until: ms(10)}), nil},
+		{"in a pause", paused(zkrec.Pause{}, 10, false), broken},
+		{"in a pause that is to end", paused(zkrec.Pause{For: zkrec.Duration(time.Hour)}, 10, false), broken},
+		{"in a pause that is to end, whose ticks are run then", paused(zkrec.Pause{For: zkrec.Duration(time.Second), Missed: job.MisfireAll}, 10, false), nil},
+		{"in a pause whose ticks are to be run", paused(zkrec.Pause{Missed: job.MisfireAll}, 10, false), broken},
+		{"after a pause", paused(zkrec.Pause{Since: 1, Until: ms(10)}, 10, false), nil},
+		{"of a job that always runs, in a pause", paused(zkrec.Pause{}, 10, true), broken},
+		{"of a job that always runs, after a pause in which it was due", paused(zkrec.Pause{Since: 1, Until: ms(20)}, 20, true), nil},
+		{"of another job, after a pause in which it was due", paused(zkrec.Pause{Since: 1, Until: ms(20)}, 20, false), broken},
 		{"of a job that was changed in a pause", func(w *world) {
 			w.own(1, "j", "a")
 			w.write(5, operator, set(tree.Register("j"), zkrec.Switch{Paused: &zkrec.Pause{}}.Encode()))
