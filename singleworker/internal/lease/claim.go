@@ -32,7 +32,9 @@ func (m *Machine) claimDone(now Instant, ev Claimed) {
 		return
 	}
 	m.peers.hear(now, ev.Mzxid)
-	s.mine.beat, s.mine.doubtful = max(s.mine.beat, ev.Version), false
+	// No heartbeat of the slot was sent after the claim, so its version is the one that the claim left:
+	// also if that is less than a version before, which servers may have lost.
+	s.mine.beat, s.mine.doubtful = ev.Version, false
 	s.overtaken = s.beating
 	m.extend(s, ev.SentAt)
 }

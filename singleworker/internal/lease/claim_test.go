@@ -72,6 +72,13 @@ func TestClaimIsAHeartbeat(t *testing.T) {
 			{sec(1.3), 0, lease.BeatDone{Slot: s, Outcome: lease.Done, Version: 2, Mzxid: 102, SentAt: instant(sec(1.2), 0)}, ""},
 			{sec(2), 0, tick, "beat s:2"},
 		}},
+		"after the servers have lost heartbeats: its version is the one that it left": {0, []line{
+			{sec(1), 0, lease.Busy{Slot: s, Busy: true}, "beat s:0"},
+			{sec(1.1), 0, lease.BeatDone{Slot: s, Outcome: lease.Done, Version: 3, Mzxid: 103, SentAt: instant(sec(1), 0)}, "renewed s until 4s"},
+			{sec(1.2), 0, claiming, ""},
+			{sec(1.3), 0, claimed(2, sec(1.2)), "renewed s until 4.2s"},
+			{sec(2), 0, tick, "beat s:2"},
+		}},
 		"no heartbeat beside it": {0, []line{
 			{sec(0.9), 0, claiming, ""},
 			{sec(1), 0, tick, ""},
