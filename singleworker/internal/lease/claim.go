@@ -32,8 +32,8 @@ func (m *Machine) claimDone(now Instant, ev Claimed) {
 		return
 	}
 	m.peers.hear(now, ev.Mzxid)
-	// No heartbeat of the slot was sent after the claim, so its version is the one that the claim left:
-	// also if that is less than a version before, which servers may have lost.
+	// No heartbeat was sent after the claim: its version is the one that the claim left, also if
+	// servers have lost heartbeats, and it is less than before.
 	s.mine.beat, s.mine.doubtful = ev.Version, false
 	s.overtaken = s.beating
 	m.extend(s, ev.SentAt)

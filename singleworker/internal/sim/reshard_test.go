@@ -81,7 +81,7 @@ func (w *world) divide(k, n int) {
 				maps.DeleteFunc(j.ShardParameters, func(shard int, _ string) bool { return shard >= n })
 				return nil
 			}, admin.EditOptions{})
-			return unless(err, admin.ErrNotFound, admin.ErrConflict)
+			return unless(unlessOver(err), admin.ErrNotFound, admin.ErrConflict)
 		})
 	})
 }

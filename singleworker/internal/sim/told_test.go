@@ -39,11 +39,11 @@ func (l *ledger) tells(slot, node, rest string, txn *zkdev.Txn) {
 // where it hears of that.
 const knows = 30 * time.Second
 
-// asks takes in a request: it is told to the owner, if that has been the owner for some time, and
-// has been listening.
+// asks takes in a request: it is told to the owner, if that has been the owner for some time, has
+// been listening, and has not made it itself, for the next tick of a backfill.
 func (l *ledger) asks(slot string, txn *zkdev.Txn) {
 	j, r := l.model.Jobs[slot], l.current(slot)
-	if txn.Op != zkdev.OpCreate || j == nil || r == nil || txn.Time.Sub(r.at) < knows {
+	if txn.Op != zkdev.OpCreate || j == nil || r == nil || txn.Time.Sub(r.at) < knows || l.joined[txn.Session] == j.Owner.SID {
 		return
 	}
 	path := l.tree.AskedOf(j.Owner.Incarnation)
