@@ -84,6 +84,15 @@ func TestOwning(t *testing.T) {
 			line{sec(2), 0, record(4, 100, "me", beat("me", 1)), "beat s:1; group"},
 			line{sec(2.1), 0, beaten(2, sec(2)), "renewed s until 5s"},
 		)},
+		"unknown heartbeat, which a server that is behind does not show: refused, it is read again": {able: []string{"b"}, lines: adopted(
+			line{sec(1), 0, tick, "beat s:0"},
+			line{sec(1.5), 0, unknown, "read s"},
+			line{sec(1.6), 0, record(4, 100, "me", beat("me", 0)), "beat s:0; group"},
+			line{sec(1.7), 0, group("b"), ""},
+			line{sec(1.8), 0, refused, "read s"},
+			line{sec(1.9), 0, record(4, 100, "me", beat("me", 1)), "beat s:1; group"},
+			line{sec(2), 0, beaten(2, sec(1.9)), "renewed s until 4.9s"},
+		)},
 		"another name in the record: stop, and remove what is left of us": {able: []string{"b"}, lines: adopted(
 			line{sec(0.6), 0, lease.Look{Slot: s}, "read s"},
 			line{sec(0.7), 0, record(5, 110, "b", beat("b", 0), beat("me", 0)), "lost s: taken; yield s -me:0; group"},

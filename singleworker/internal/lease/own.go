@@ -204,7 +204,7 @@ func (m *Machine) beatDone(now Instant, ev BeatDone) {
 		m.lose(s, Taken)
 		m.markDirty(s)
 	case ev.Outcome != Done || s.beatEpoch != m.epoch:
-		s.mine.beat = noBeat
+		s.mine.beat, s.mine.doubtful = noBeat, s.mine.doubtful || ev.Outcome == Unknown
 		m.markDirty(s)
 	default:
 		m.peers.hear(now, ev.Mzxid)

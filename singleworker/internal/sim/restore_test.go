@@ -22,7 +22,7 @@ type loss struct {
 	back        time.Time // when zxids began to be used again; zero if they are not
 	claims      map[string]bool
 	open        map[string]bool  // runs whose results may be lost
-	told        map[string]int64 // by job, the last tick of a record of complete ticks, or of an alarm
+	told        map[string]int64 // by job, the last tick of a record of complete ticks or an alarm
 }
 
 // forget has the servers lose the last transactions, once.
@@ -216,7 +216,8 @@ func TestFalseEvidenceOfLosses(t *testing.T) {
 			return lost && e.lost.within(r.Started.Add(-time.Second)) || !lost && r.Started.After(e.lost.to)
 		})
 	}
-	hear := func(e *evidence, late time.Duration) { // what was told last before the loss comes after it
+	// hear has the last call of a hook before the loss come after it.
+	hear := func(e *evidence, late time.Duration) {
 		k := slices.IndexFunc(e.told, func(c completion) bool { return c.at.After(e.lost.to) })
 		e.told[k-1].at = e.lost.to.Add(late)
 	}
