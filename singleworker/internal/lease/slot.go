@@ -70,9 +70,9 @@ func (s *slot) isTaking() bool { return s.op == taking && !s.opVoid }
 // isOwned reports whether s is ours, is being taken, or may have been taken.
 func (s *slot) isOwned() bool { return s.mine != nil || s.isTaking() || s.unsure }
 
-// holding is a slot whose record names this incarnation. It is doubtful after a claim or a heartbeat
-// without an answer: that may be written later, or be written and not be seen at a server that is
-// behind. Then a heartbeat may be refused although nobody has taken the slot.
+// holding is a slot whose record names this incarnation. It is doubtful after a claim or a
+// heartbeat without an answer: that may be written later, or be written and not be seen at a server
+// that is behind. Then a heartbeat may be refused although nobody has taken the slot.
 type holding struct {
 	token    int64
 	version  int32

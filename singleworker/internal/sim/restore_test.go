@@ -22,7 +22,7 @@ type loss struct {
 	back        time.Time // when zxids began to be used again; zero if they are not
 	claims      map[string]bool
 	open        map[string]bool  // runs whose results may be lost
-	told        map[string]int64 // by job, the last tick of a record of complete ticks or an alarm
+	told        map[string]int64 // by job, the last tick recorded as complete, or of an alarm
 }
 
 // forget has the servers lose the last transactions, once.
