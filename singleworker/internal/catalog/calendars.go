@@ -149,9 +149,10 @@ func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadR
 	}
 }
 
-// recomplete takes in that a calendar of a valid job has changed.
+// recomplete takes in that a calendar of a valid job has changed. The job is parsed again whatever
+// the versions are: a calendar that was deleted by hand and made again may have the one of before.
 func (s *Calendars) recomplete(j *Job) {
-	c, v := s.catalog, view{spec: j.Spec, ticks: j.Ticks, stamp: j.stamp}
+	c, v := s.catalog, view{spec: j.Spec, stamp: j.stamp}
 	v.complete(c.loop.Tree, s.read)
 	c.Freeze.into(j.Name, &v)
 	j.stamp = v.stamp

@@ -3,6 +3,7 @@ package swtest_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
@@ -254,5 +256,36 @@ func TestCalendarDeletedWithTicksOwed(t *testing.T) {
 			return err
 		})
 		pass(t, c)
+	})
+}
+
+// A calendar that is deleted by hand and made again has the version of before, and other times.
+func TestCalendarMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		three(c, working(time.Second))
+		start := time.Now().Truncate(time.Hour).Add(time.Hour)
+		setCalendar(t, c, "break", minutes(start, 1))
+		if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "* * * * *", NotBefore: start, Calendars: []string{"-break"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(start.Add(2*time.Minute + 30*time.Second)))
+		conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev1:2181", SessionTimeout: time.Minute, Dial: c.Server.Dial}, func(zkconn.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		path, is := c.Tree().Calendar("break"), zkrec.Calendar{Contents: []zkrec.Content{{Is: minutes(start.Add(3*time.Minute), 5)}}}
+		if _, err := conn.Multi(t.Context(), zkconn.DeleteOp(path, 0), zkconn.CreateOp(path, is.Encode())); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Minute)
+		var ran []int
+		for _, run := range c.Runs() {
+			ran = append(ran, int(run.Tick.Sub(start)/time.Minute))
+		}
+		if want := []int{1, 2, 8, 9}; !slices.Equal(ran, want) {
+			t.Errorf("minutes %v have run, want %v", ran, want)
+		}
 	})
 }
