@@ -97,12 +97,11 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	}
 	l.judgeLayoutOf(j, last, rec)
 	if rec.Manual == "" {
-		l.judgeFrozen(j, rec)
+		l.judgePaused(j, rec, !again)
 	}
 	if !again && rec.Manual == "" {
 		l.judgeDelay(j, rec)
 		l.judgeBegun(j, rec)
-		l.judgePaused(j, rec)
 	}
 	l.policies[j.Name] = j.Spec.Job
 	delete(l.stops, j.Name)
@@ -177,33 +176,24 @@ func (l *Ledger) delayed(slot string, spec zkrec.Spec, tick int64) int64 {
 	return at.Add(zkrec.Jitter(l.model.tree.Group(), slot, at, limit)).UnixMilli()
 }
 
-// judgePaused verifies that a claim's tick is not of a pause, or of a freeze. One that runs these
-// ticks afterwards is not judged: it may have ended by the claimant's clock alone. A run of a job
-// that always runs is put off to the end of a pause, and keeps the time of its record as its tick:
-// it must not start in one.
-func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick) {
-	pauses := l.model.Freeze.Of(zkrec.JobOfSlot(j.Name))
+// judgePaused verifies that no run that nobody has asked for begins in a pause or a freeze, by the
+// order of the log: so none has begun once it was acknowledged. The end of one that ends by itself
+// is judged by the claimant's clock. first is a first attempt: its tick is none that a pause, which
+// is over, leaves out. A job that always runs begins then, and keeps the time of its record as its
+// tick.
+func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick, first bool) {
+	pauses := slices.Clip(l.model.Freeze.Of(zkrec.JobOfSlot(j.Name)))
+	last := max(0, len(pauses)-1)
 	if p := j.Spec.Switch.Paused; p != nil && j.Known.Switch {
-		pauses = append(slices.Clip(pauses), *p)
+		pauses = append(pauses, *p)
 	}
 	due := time.UnixMilli(l.delayed(j.Name, j.Spec, rec.Tick))
-	if rec.Always {
-		due = time.UnixMilli(rec.Started)
-	}
-	for _, p := range pauses {
-		if skips := p.Missed == "" || p.Missed == job.MisfireSkip; p.Covers(due) && (skips || p.Until == 0) {
-			l.violatef(Claim, j.Name, "%s claims %s, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), clockMs(p.Since))
+	for k, p := range pauses {
+		begins := k >= last && p.Lasts(time.UnixMilli(rec.Started))
+		leavesOut := first && !rec.Always && p.Covers(due) && (p.Missed == "" || p.Missed == job.MisfireSkip)
+		if begins || leavesOut {
+			l.violatef(Claim, j.Name, "%s claims %s, attempt %d, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), rec.Attempt, clockMs(p.Since))
 		}
-	}
-}
-
-// judgeFrozen verifies that no run that nobody has asked for begins in a freeze, by the order of
-// the log: so none has begun once the freeze was acknowledged. The end of one that ends by itself
-// is judged by the claimant's clock.
-func (l *Ledger) judgeFrozen(j *Job, rec zkrec.Tick) {
-	spans := l.model.Freeze.Of(zkrec.JobOfSlot(j.Name))
-	if n := len(spans); n > 0 && spans[n-1].Lasts(time.UnixMilli(rec.Started)) {
-		l.violatef(Claim, j.Name, "%s claims %s, attempt %d, and the group has been frozen since %s", rec.SID, clockMs(rec.Tick), rec.Attempt, clockMs(spans[n-1].Since))
 	}
 }
 

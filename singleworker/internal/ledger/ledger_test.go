@@ -201,6 +201,13 @@ func TestPauses(t *testing.T) {
 		{"of a job that always runs, in a pause", paused(zkrec.Pause{}, 10, true), broken},
 		{"of a job that always runs, after a pause in which it was due", paused(zkrec.Pause{Since: 1, Until: ms(20)}, 20, true), nil},
 		{"of another job, after a pause in which it was due", paused(zkrec.Pause{Since: 1, Until: ms(20)}, 20, false), broken},
+		{"in a pause that has not begun by the claimant's clock", func(w *world) {
+			w.own(1, "j", "a")
+			w.write(15, operator, set(tree.Register("j"), zkrec.Switch{Paused: &zkrec.Pause{}}.Encode()))
+			rec := w.claimed("j", 10, "r1")
+			rec.Started = ms(11)
+			w.record(16, "j", rec)
+		}, broken},
 		{"of a job that was changed in a pause", func(w *world) {
 			w.own(1, "j", "a")
 			w.write(5, operator, set(tree.Register("j"), zkrec.Switch{Paused: &zkrec.Pause{}}.Encode()))

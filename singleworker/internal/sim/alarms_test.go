@@ -118,6 +118,8 @@ func (l *ledger) checkAlarms() {
 	for _, told := range l.warned {
 		slot, a := alarmOf(of, told)
 		switch {
+		case a == nil && l.lost.answers(told.at, told.Job, told.Tick):
+			continue
 		case a == nil:
 			l.violatef(10, slot, told.at, "%s is told that %s was missed, for which it has raised no alarm", told.sid, clock(told.Tick))
 			continue

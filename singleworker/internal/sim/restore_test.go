@@ -18,6 +18,7 @@ import (
 // loss is the forgotten transactions.
 type loss struct {
 	from, to    time.Time // of the snapshot, and of its restoration
+	end         time.Time // of the leases of before
 	first, last int64     // zxids: after the first, up to the last
 	back        time.Time // when zxids began to be used again; zero if they are not
 	claims      map[string]bool
@@ -158,10 +159,10 @@ func (l *ledger) isLost(token int64, sid string, since time.Time, r *reign) bool
 // within reports whether a hook was told at a time whose transactions may be lost.
 func (x *loss) within(t time.Time) bool { return !t.Before(x.from) && !t.After(x.to) }
 
-// speaks reports whether a hook was told of what may be lost. The answer to a lost transaction may
-// come after the loss, but not after end.
-func (x *loss) speaks(t, end time.Time, job string, tick time.Time) bool {
-	return x.within(t) || t.After(x.to) && t.Before(end) && tick.UnixMilli() <= x.told[job]
+// answers reports whether a hook may have been told of a tick because of the answer to a lost
+// transaction, which came after the loss, but before the leases are over.
+func (x *loss) answers(t time.Time, job string, tick time.Time) bool {
+	return x != nil && t.After(x.to) && t.Before(x.end) && tick.UnixMilli() <= x.told[job]
 }
 
 // excuse leaves out reports of instances about lost transactions, and verifies that runs and leases
@@ -172,17 +173,17 @@ func (l *ledger) excuse(e evidence) evidence {
 		return e
 	}
 	l.forgotten = len(x.claims)
-	end := x.to.Add(e.session * 3 / 4)
+	x.end = x.to.Add(e.session * 3 / 4)
 	e.runs = slices.DeleteFunc(slices.Clone(e.runs), func(r swtest.Run) bool {
 		lost := x.claims[r.ID] || x.back.IsZero() && l.isLost(r.Token, r.Instance.Name, r.Started, nil)
-		if lost && (r.Started.After(end) || !x.claims[r.ID]) {
+		if lost && (r.Started.After(x.end) || !x.claims[r.ID]) {
 			l.violatef(12, r.Job, r.Started, "run %s of %s, token %d, rests on what was lost until %s", r.ID, r.Instance.Name, r.Token, clock(x.to))
 		}
 		return lost
 	})
 	e.rights = slices.DeleteFunc(slices.Clone(e.rights), func(r swtest.Right) bool {
 		lost := l.isLost(r.Token, r.Instance.Name, r.From, l.reignOf(r.Job, r.Token))
-		if lost && r.Until.After(end) {
+		if lost && r.Until.After(x.end) {
 			l.violatef(12, r.Job, r.Until, "%s has a lease with token %d, which was lost at %s", r.Instance.Name, r.Token, clock(x.to))
 		}
 		return lost
@@ -190,8 +191,8 @@ func (l *ledger) excuse(e evidence) evidence {
 	e.hooks = slices.DeleteFunc(slices.Clone(e.hooks), func(a adoption) bool {
 		return l.isLost(a.token, a.sid, a.at, l.reignOfPart(a.job, a.shard, a.sid, a.token))
 	})
-	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.speaks(c.at, end, c.Job, c.Tick) })
-	e.warned = slices.DeleteFunc(slices.Clone(e.warned), func(w warned) bool { return x.speaks(w.at, end, w.Job, w.Tick) })
+	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.within(c.at) })
+	e.warned = slices.DeleteFunc(slices.Clone(e.warned), func(w warned) bool { return x.within(w.at) })
 	unrecorded := make(map[string]bool)
 	for _, of := range []map[string]bool{e.unrecorded, x.open} {
 		for id := range of {

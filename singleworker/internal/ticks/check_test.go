@@ -331,7 +331,7 @@ func (c *checker) settled(v ticks.View) {
 	}
 	tick, again := ticks.Overdue(v.Job, v.Record, v.Active != "", v.Now)
 	switch {
-	case !tick.IsZero() && !within(v.Paused, v.Now.UnixMilli()):
+	case !tick.IsZero() && !lasts(v.Paused, v.Now.UnixMilli()):
 		c.w.failf("(9) nothing is left to do, but %s is overdue", clock(tick.UnixMilli()))
 	case !again.IsZero() && !again.After(v.Now):
 		c.w.failf("(9) Overdue wants to be called again at %s, in the past", again)

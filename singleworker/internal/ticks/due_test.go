@@ -34,6 +34,9 @@ func (s situation) view(t *testing.T) ticks.View {
 	if s.owned == "" {
 		s.owned = "09:30"
 	}
+	if s.pause.Since == 0 { // it was paused long ago
+		s.pause.Since, s.pause.Until = 1, 2
+	}
 	return ticks.View{
 		Job:    ticks.Job{Schedule: schedule(t, s.schedule), Since: at(t, "09:00"), Policy: &s.policy, Paused: &s.pause},
 		Record: ticks.Record{Watermark: ms(t, s.through), Run: s.last, BusySince: ms(t, s.busy)},

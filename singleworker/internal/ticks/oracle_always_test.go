@@ -85,7 +85,7 @@ func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
 		}
 	}
 	switch {
-	case !within(v.Paused, now) && r.Again().NextAttempt != "":
+	case !lasts(v.Paused, now) && r.Again().NextAttempt != "":
 		if p.Opens || !p.Change || len(p.Entries) > 0 || p.Record.NextAttempt != "" || p.Record.NextAttemptAt != 0 ||
 			r.NextAttempt == "" && p.Record.Held != (zkrec.Held{}) {
 			c.w.failf("(6) what was to be repeated of a former schedule is given up; the plan: %s", say(r, p))
@@ -95,7 +95,7 @@ func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
 		if p.Request != withdrawn || p.Opens || len(p.Entries) > 0 || p.Record != r {
 			c.w.failf("(6) %s is withdrawn; the plan: %s", withdrawn, say(r, p))
 		}
-	case within(v.Paused, now):
+	case lasts(v.Paused, now):
 		c.judgeFormer(v, p)
 	case len(former) > 0:
 		c.judgeFormer(v, p)

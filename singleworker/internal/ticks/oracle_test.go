@@ -30,6 +30,10 @@ func within(p *zkrec.Pause, ms int64) bool {
 	return p != nil && p.Since != 0 && p.Since <= ms && (p.Until == 0 || ms < p.Until)
 }
 
+// lasts reports whether a pause that is known is not over, by the owner's clock, which may not have
+// come to its beginning.
+func lasts(p *zkrec.Pause, now int64) bool { return p != nil && (p.Until == 0 || now < p.Until) }
+
 // keeps reports whether a tick is in a pause that wants it to be run at its end.
 func keeps(p *zkrec.Pause, tick int64) bool {
 	return within(p, tick) && (p.Missed == job.MisfireOnce || p.Missed == job.MisfireAll)
@@ -141,7 +145,7 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 		switch {
 		case r.RunID != v.Active:
 			c.wantNothing(p)
-		case within(v.Paused, v.Now.UnixMilli()):
+		case lasts(v.Paused, v.Now.UnixMilli()):
 			c.judgeFormer(v, p)
 		default:
 			c.judgeTicks(v, p, true)
@@ -152,9 +156,9 @@ func (c *checker) judge(v ticks.View, p ticks.Plan) {
 		c.judgeLost(v, p)
 	case v.Schedule.Always():
 		c.judgeAlways(v, p)
-	case again.NextAttempt != "" && (again.Manual != "" || !within(v.Paused, v.Now.UnixMilli())):
+	case again.NextAttempt != "" && (again.Manual != "" || !lasts(v.Paused, v.Now.UnixMilli())):
 		c.judgeAgain(v, p)
-	case within(v.Paused, v.Now.UnixMilli()):
+	case lasts(v.Paused, v.Now.UnixMilli()):
 		if _, former := c.pending(v); len(former) > 0 {
 			c.judgeFormer(v, p)
 		} else {
@@ -227,7 +231,7 @@ func mostAttempts(policy ticks.Policy) int {
 // judgeLost is about a run whose owner is gone.
 func (c *checker) judgeLost(v ticks.View, p ticks.Plan) {
 	rerun := c.mayRerun(v.Record.Run, c.open, c.open.interrupted+1, v.Now.UnixMilli())
-	waits := rerun && v.Record.Manual == "" && within(v.Paused, v.Now.UnixMilli())
+	waits := rerun && v.Record.Manual == "" && lasts(v.Paused, v.Now.UnixMilli())
 	state := history.StateLost
 	if rerun {
 		state = history.StateInterrupted

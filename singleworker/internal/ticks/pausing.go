@@ -36,10 +36,13 @@ func (j Job) PausedAt(t time.Time) *zkrec.Pause {
 	return nil
 }
 
-// pausedNow is the pause because of which nothing of the schedule may begin now, or nil. A freeze
+// pausedNow is the pause because of which nothing of the schedule may begin now, or nil. A pause
 // counts from when it is known: its beginning is by ZooKeeper's clock, which may be ahead of the
 // owner's, and no run may begin once it is written.
 func (v View) pausedNow() *zkrec.Pause {
+	if v.Paused.Lasts(v.Now) {
+		return v.Paused
+	}
 	if n := len(v.Frozen); n > 0 && v.Frozen[n-1].Lasts(v.Now) {
 		return &v.Frozen[n-1]
 	}
