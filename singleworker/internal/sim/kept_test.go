@@ -81,7 +81,7 @@ func (c *ear) Write(p []byte) (int, error) {
 }
 
 func (c *ear) Read(p []byte) (int, error) {
-	const head = 16 // of a frame: its length, its xid and its zxid, or, of the first one, the version and the timeout
+	const head = 20 // of a frame: its length, xid, zxid and error, or, of the first one, the version and the timeout
 	n, err := c.Conn.Read(p)
 	for read := p[:n]; len(read) > 0; {
 		if len(c.frame) < head {
@@ -114,8 +114,9 @@ func (c *ear) begun() {
 	sent, known := c.sent[xid]
 	delete(c.sent, xid)
 	c.mu.Unlock()
-	if known {
-		c.hears(answer{sent, time.Now(), c.granted, int64(binary.BigEndian.Uint64(c.frame[lengthBytes+xidBytes:]))})
+	const zxidAt, errorAt = lengthBytes + xidBytes, lengthBytes + xidBytes + 8
+	if known && binary.BigEndian.Uint32(c.frame[errorAt:]) == 0 { // what is refused has the zxid of a write before
+		c.hears(answer{sent, time.Now(), c.granted, int64(binary.BigEndian.Uint64(c.frame[zxidAt:]))})
 	}
 }
 

@@ -243,8 +243,9 @@ func forgotten(t *testing.T) evidence {
 	t.Helper()
 	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?", brief: true}
 	s.beginDivided(&breach{})
+	time.Sleep(500 * time.Millisecond) // between two ticks
 	snapshot, from := s.Snapshot(), time.Now()
-	time.Sleep(3500 * time.Millisecond)
+	time.Sleep(3 * time.Second)
 	s.force("a", "b")
 	lost := loss{from: from, to: time.Now(), first: snapshot.Zxid(), last: s.Server.Zxid()}
 	time.Sleep(time.Millisecond)
