@@ -80,8 +80,13 @@ func (o observer) pastsOf(ctx context.Context, name string, live map[string]Inst
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
-	job := r.status(live, o.clock.now())
-	pasts := make([]past, len(r.slots))
+	job, pasts := r.pasts(live, o.clock.now())
+	return job, pasts, nil
+}
+
+// pasts are the job, and its slots with the records of their ticks.
+func (r reading) pasts(live map[string]Instance, at moment) (JobStatus, []past) {
+	job, pasts := r.status(live, at), make([]past, len(r.slots))
 	for i, slot := range r.slots {
 		p := past{records: slot, of: r.of, job: job, able: able(slot.registered, live, job.Job)}
 		if len(job.Slots) > 0 {
@@ -93,7 +98,7 @@ func (o observer) pastsOf(ctx context.Context, name string, live map[string]Inst
 		p.hearers = hearersOf(slot.slot, slot.owner, p.able, live)
 		pasts[i] = p
 	}
-	return job, pasts, nil
+	return job, pasts
 }
 
 // merged returns the history of all slots, newest first.

@@ -33,12 +33,16 @@ func (o observer) get(ctx context.Context, name string) (JobStatus, error) {
 	if err != nil {
 		return JobStatus{}, err
 	}
-	status := r.status(live, o.clock.now())
+	return o.completed(ctx, r, r.status(live, o.clock.now()), live)
+}
+
+// completed adds to a status which records cannot be read, and how instances declare the job.
+func (o observer) completed(ctx context.Context, r reading, status JobStatus, live map[string]Instance) (JobStatus, error) {
 	if status.Shard != nil || status.InstanceID != "" || status.State == StateInvalid {
 		return status, nil
 	}
 	if slices.ContainsFunc(r.slots, func(slot records) bool { return slot.tickErr != nil || slot.historyErr != nil }) {
-		nodes, err := o.unreadable(ctx, name)
+		nodes, err := o.unreadable(ctx, r.name)
 		if err != nil {
 			return status, err
 		}
@@ -56,7 +60,7 @@ func (o observer) get(ctx context.Context, name string) (JobStatus, error) {
 	}
 	status.setDeclarations(differing(lists), o.clock.now().now)
 	status.Undeclared = !status.declaredLate && all &&
-		!slices.ContainsFunc(lists, func(list declaredList) bool { _, declares := list.jobs[name]; return declares })
+		!slices.ContainsFunc(lists, func(list declaredList) bool { _, declares := list.jobs[r.name]; return declares })
 	return status, nil
 }
 

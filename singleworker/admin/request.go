@@ -223,23 +223,46 @@ func (rd reader) inbox(ctx context.Context, slot string) (inbox, error) {
 // waiting reads the oldest pending requests of a slot, as its owner does. One that cannot be read,
 // or is not among those, still counts.
 func (rd reader) waiting(ctx context.Context, slot string) (map[string]zkrec.Request, error) {
-	path := rd.tree.Requests(slot)
-	ids, err := rd.children(ctx, path)
+	all, err := rd.waitingAt(ctx, []string{slot})
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(ids)
-	waiting := make(map[string]zkrec.Request, len(ids))
-	read := min(len(ids), zkrec.MaxReadRequests)
-	for _, id := range ids[read:] {
-		waiting[id] = zkrec.Request{}
+	return all[0], nil
+}
+
+// waitingAt is waiting for several slots, in two requests, however many those are.
+func (rd reader) waitingAt(ctx context.Context, slots []string) ([]map[string]zkrec.Request, error) {
+	lists := make([]zkconn.Read, len(slots))
+	for i, slot := range slots {
+		lists[i] = zkconn.Read{Path: rd.tree.Requests(slot), Children: true}
 	}
-	return waiting, rd.eachOf(ctx, path, ids[:read], func(node child) {
+	listed, err := rd.readMany(ctx, lists)
+	if err != nil {
+		return nil, err
+	}
+	all, at := make([]map[string]zkrec.Request, len(slots)), make(map[string]map[string]zkrec.Request)
+	var paths []string
+	for i, list := range listed {
+		if list.Err != nil && !errors.Is(list.Err, zkconn.ErrNoNode) {
+			return nil, list.Err
+		}
+		slices.Sort(list.Names)
+		all[i] = make(map[string]zkrec.Request, len(list.Names))
+		at[lists[i].Path] = all[i]
+		for k, id := range list.Names {
+			if k < zkrec.MaxReadRequests {
+				paths = append(paths, lists[i].Path+"/"+id)
+			} else {
+				all[i][id] = zkrec.Request{}
+			}
+		}
+	}
+	return all, rd.eachAt(ctx, paths, func(parent string, node child) {
 		request, err := zkrec.ParseRequest(node.data)
 		if err != nil {
 			request = zkrec.Request{}
 		}
-		waiting[node.name] = request
+		at[parent][node.name] = request
 	})
 }
 

@@ -81,23 +81,37 @@ func (c *Client) Requests(ctx context.Context, name string) ([]Request, error) {
 
 // requestsOf reads the pending requests of slots, in order.
 func (rd reader) requestsOf(ctx context.Context, pasts []past) ([]Request, error) {
-	lists := make([][]Request, len(pasts))
-	err := task.Each(ctx, readers, pasts, func(ctx context.Context, i int, slot past) error {
-		waiting, err := rd.waiting(ctx, slot.slot)
-		for _, id := range slices.Sorted(maps.Keys(waiting)) {
-			w := waiting[id]
+	slots := make([]string, len(pasts))
+	for i, slot := range pasts {
+		slots[i] = slot.slot
+	}
+	waiting, err := rd.waitingAt(ctx, slots)
+	if err != nil {
+		return nil, err
+	}
+	var list []Request
+	var stops []zkconn.Read
+	var stopped []int // the requests that have them
+	for i, slot := range pasts {
+		for _, id := range slices.Sorted(maps.Keys(waiting[i])) {
+			w := waiting[i][id]
 			r := requestOf(id, slot.slot, w)
 			if w.IsRun() && slot.tick.Manual == id {
 				r.RunID = slot.tick.RunID
 			}
-			if w.Kind == RequestStop && err == nil {
-				r.Stack, err = rd.stack(ctx, slot.slot, w.RunID)
+			if w.Kind == RequestStop {
+				stops, stopped = append(stops, zkconn.Read{Path: rd.tree.Stack(slot.slot)}), append(stopped, len(list))
 			}
-			lists[i] = append(lists[i], r)
+			list = append(list, r)
 		}
-		return err
-	})
-	return slices.Concat(lists...), err
+	}
+	stacks, err := rd.readMany(ctx, stops)
+	for k, i := range stopped {
+		if err == nil {
+			list[i].Stack = stackOf(stacks[k].Data, list[i].RunID)
+		}
+	}
+	return list, err
 }
 
 func requestOf(id, slot string, w zkrec.Request) Request {
@@ -117,10 +131,15 @@ func (rd reader) stack(ctx context.Context, slot, runID string) (string, error) 
 	if zkconn.IsUnknown(err) {
 		return "", err
 	}
-	if s, parseErr := zkrec.ParseStack(data); err == nil && parseErr == nil && s.RunID == runID {
-		return s.Text, nil
+	return stackOf(data, runID), nil
+}
+
+// stackOf returns the stack in a record, if the record names the run.
+func stackOf(data []byte, runID string) string {
+	if s, err := zkrec.ParseStack(data); err == nil && s.RunID == runID {
+		return s.Text
 	}
-	return "", nil
+	return ""
 }
 
 // CancelRequests cancels pending manual runs of a job that have not started, and the rest of

@@ -109,34 +109,36 @@ func (o observer) around(ctx context.Context, slot string, x Explanation) (Expla
 	return x, err
 }
 
-// Past is what the records had of a job, or of a shard, when they were read.
-type Past struct {
+// JobDetails is all that the records had of a job, or of a shard, when they were read.
+type JobDetails struct {
 	History
 
+	// Requests are the pending ones, as Client.Requests has them: none, if they may not be read.
+	Requests []Request
 	// Why explains a tick as Client.Why does, any number of them, and reads nothing. Safe for
 	// concurrent use.
 	Why func(at time.Time) Explanation
 }
 
-// Past reads the records of a job, or of a shard, once for its history and for all its
-// ticks. Errors: as of Why.
-func (c *Client) Past(ctx context.Context, name string) (Past, error) {
-	return c.readPast(ctx, "past of", name)
-}
-
-// readPast is Past. question is for errors.
-func (o observer) readPast(ctx context.Context, question, name string) (Past, error) {
+// readPast is Job without its Requests, and with the status of the records alone. question is
+// for errors.
+func (o observer) readPast(ctx context.Context, question, name string) (JobDetails, error) {
 	job, pasts, err := o.readPasts(ctx, question, name)
 	if err != nil {
-		return Past{}, err
+		return JobDetails{}, err
 	}
-	at := o.clock.now()
-	return Past{History{Job: job, Entries: merged(pasts)}, func(asked time.Time) Explanation {
+	return detailsOf(job, pasts, o.clock.now()), nil
+}
+
+// detailsOf has the history of a job and its ticks by records that were read at that moment.
+func detailsOf(job JobStatus, pasts []past, at moment) JobDetails {
+	why := func(asked time.Time) Explanation {
 		if len(job.Slots) > 0 && pasts[0].of.err == nil {
 			return explainShards(job, pasts, asked, at)
 		}
 		return pasts[0].explain(asked, at)
-	}}, nil
+	}
+	return JobDetails{History: History{Job: job, Entries: merged(pasts)}, Why: why}
 }
 
 // stopping adds who waits for the end of a run, and where its handler was some seconds later.

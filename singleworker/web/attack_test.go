@@ -97,20 +97,20 @@ func TestEverNewReadings(t *testing.T) {
 			time.Sleep(time.Second / rate)
 		}
 		most := perEach.burst + int((seconds*time.Second+maxWait)/perEach.every) + 1
-		if n := f.count("Past"); n > most || refused.Load() == 0 {
+		if n := f.count("Job"); n > most || refused.Load() == 0 {
 			t.Errorf("%d readings in %d s, want at most %d; %d refused", n, seconds, most, refused.Load())
 		}
 		if w := s.do(http.MethodGet, "/api/v1/jobs/nightly/why", from("203.0.113.7:1")); w.Code != http.StatusOK {
 			t.Errorf("somebody else: %d", w.Code)
 		}
 		asking.Wait() // else readings that wait for their budget are counted below
-		before := f.count("Past")
+		before := f.count("Job")
 		for range 10 { // that a job does not exist is kept, too
 			if w := s.do(http.MethodGet, "/api/v1/jobs/nope/why", from("203.0.113.7:1")); w.Code != http.StatusNotFound {
 				t.Errorf("no such job: %d", w.Code)
 			}
 		}
-		if n := f.count("Past") - before; n != 1 {
+		if n := f.count("Job") - before; n != 1 {
 			t.Errorf("%d readings of a job that does not exist", n)
 		}
 	})

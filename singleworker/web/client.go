@@ -20,9 +20,8 @@ type Client interface {
 type Reader interface { //nolint:interfacebloat // it stands for half of a type
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
-	Past(ctx context.Context, name string) (admin.Past, error)
+	Job(ctx context.Context, name string) (admin.JobDetails, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
-	Requests(ctx context.Context, name string) ([]admin.Request, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
 	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)

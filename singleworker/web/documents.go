@@ -68,17 +68,17 @@ func (d documents) whoDid(r *http.Request) ([]byte, error) {
 
 func (d documents) job(r *http.Request) answer {
 	of, err := d.group.job(r.Context(), r.PathValue("name"))
-	text, err := encoded(api.Job(of.status, of.requests), err)
+	text, err := encoded(api.Job(of.Job, of.Requests), err)
 	a := documentOf(r, text, err, d.logger)
 	if err == nil {
-		a.tag = tagOf(of.status)
+		a.tag = tagOf(of.Job)
 	}
 	return a
 }
 
 func (d documents) history(r *http.Request) ([]byte, error) {
-	past, err := d.group.past(r.Context(), r.PathValue("name"))
-	return encoded(api.New("History", api.Named{Name: past.Job.Name}, api.ItemsOf(past.Entries)), err)
+	of, err := d.group.job(r.Context(), r.PathValue("name"))
+	return encoded(api.New("History", api.Named{Name: of.Job.Name}, api.ItemsOf(of.Entries)), err)
 }
 
 func (d documents) why(r *http.Request) ([]byte, error) {
@@ -86,11 +86,11 @@ func (d documents) why(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	past, err := d.group.past(r.Context(), r.PathValue("name"))
+	of, err := d.group.job(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
-	return encoded(api.New("Explanation", past.Why(at)), nil)
+	return encoded(api.New("Explanation", of.Why(at)), nil)
 }
 
 func (d documents) ticks(r *http.Request) ([]byte, error) {
@@ -102,11 +102,11 @@ func (d documents) ticks(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := of.status.Job.ParseSchedule(); err != nil {
+	if _, err := of.Job.Job.ParseSchedule(); err != nil {
 		return nil, fmt.Errorf("%w: %w", admin.ErrUnreadable, err)
 	}
-	ticks := api.TicksOf(of.status, d.group.now(), n)
-	return encoded(api.TickList(of.status, ticks, api.LeftOutOf(of.status, d.group.now(), ticks)), nil)
+	ticks := api.TicksOf(of.Job, d.group.now(), n)
+	return encoded(api.TickList(of.Job, ticks, api.LeftOutOf(of.Job, d.group.now(), ticks)), nil)
 }
 
 func (d documents) instance(r *http.Request) ([]byte, error) {

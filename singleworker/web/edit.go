@@ -35,14 +35,14 @@ func (p *pages) edit(r *http.Request, _ *snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	name := d.status.Name
-	text, err := json.MarshalIndent(d.status.Job.Normal(), "", "  ")
+	name := d.Job.Name
+	text, err := json.MarshalIndent(d.Job.Job.Normal(), "", "  ")
 	if err != nil {
 		return view{}, err
 	}
 	return view{
 		Template: "edit", Title: "Edit " + name, look: p.look(r),
-		Body: editBodyOf(name, string(text), tagOf(d.status), p.rights.offers(r, "jobs", name, verbSubmit)),
+		Body: editBodyOf(name, string(text), tagOf(d.Job), p.rights.offers(r, "jobs", name, verbSubmit)),
 	}, nil
 }
 

@@ -147,11 +147,15 @@ func (f *fake) Get(ctx context.Context, name string) (admin.JobStatus, error) {
 	return admin.JobStatus{}, fmt.Errorf("job %q: %w", name, admin.ErrNotFound)
 }
 
-func (f *fake) Past(ctx context.Context, name string) (admin.Past, error) {
-	_ = f.begin(ctx, "Past")
+func (f *fake) Job(ctx context.Context, name string) (admin.JobDetails, error) {
+	_ = f.begin(ctx, "Job")
 	status, err := f.Get(ctx, name)
-	past := admin.History{Job: status, Entries: f.entries[name]}
-	return admin.Past{History: past, Why: func(at time.Time) admin.Explanation { return explained(past, at) }}, err
+	d := admin.JobDetails{History: admin.History{Job: status, Entries: f.entries[name]}}
+	if name == "nightly" || name == evil {
+		d.Requests = f.requests
+	}
+	d.Why = func(at time.Time) admin.Explanation { return explained(d.History, at) }
+	return d, err
 }
 
 func (f *fake) Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error) {
@@ -173,13 +177,6 @@ func explained(past admin.History, at time.Time) admin.Explanation {
 		x.Shards = append(x.Shards, part)
 	}
 	return x
-}
-
-func (f *fake) Requests(ctx context.Context, name string) ([]admin.Request, error) {
-	if name != "nightly" {
-		return nil, f.begin(ctx, "Requests")
-	}
-	return f.requests, f.begin(ctx, "Requests")
 }
 
 func (f *fake) Instances(ctx context.Context) ([]admin.Instance, error) {

@@ -60,23 +60,10 @@ func (g *group) now() time.Time {
 	return now
 }
 
-func (g *group) job(ctx context.Context, name string) (jobDetail, error) {
-	return detail(ctx, g.readings, "job "+name, func(ctx context.Context) (d jobDetail, err error) {
-		if d.status, err = g.client.Get(ctx, name); err != nil {
-			return d, err
-		}
-		d.requests, err = g.client.Requests(ctx, name)
-		if errors.Is(err, admin.ErrDenied) || errors.Is(err, admin.ErrUnreadable) {
-			err = nil
-		}
-		return d, err
-	})
-}
-
-// past is the history of a job, which also explains its ticks: all times that viewers ask for are
-// answered from one reading.
-func (g *group) past(ctx context.Context, name string) (admin.Past, error) {
-	return detail(ctx, g.readings, "past "+name, func(ctx context.Context) (admin.Past, error) { return g.client.Past(ctx, name) })
+// job is all that the records have of a job, which also explains its ticks: all that viewers ask
+// for is answered from one reading.
+func (g *group) job(ctx context.Context, name string) (admin.JobDetails, error) {
+	return detail(ctx, g.readings, "job "+name, func(ctx context.Context) (admin.JobDetails, error) { return g.client.Job(ctx, name) })
 }
 
 func (g *group) instance(ctx context.Context, id string) (admin.InstanceDetails, error) {

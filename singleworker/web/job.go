@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -161,48 +160,44 @@ func (p *pages) job(r *http.Request, _ *snapshot) (view, error) {
 		return view{}, err
 	}
 	l := p.look(r)
-	b := jobBody{jobRow: rowOf(d.status, l), Job: d.status, Words: words.Schedule(d.status.Job), Actions: p.rights.offers(r, "jobs", d.status.Name, verbsOf(d.status)...)}
-	b.Pairs, b.Standard = parted(d.status.Job)
-	past, err := p.group.past(ctx, name)
-	if err != nil && !errors.Is(err, admin.ErrUnreadable) {
-		return view{}, err
-	}
+	b := jobBody{jobRow: rowOf(d.Job, l), Job: d.Job, Words: words.Schedule(d.Job.Job), Actions: p.rights.offers(r, "jobs", d.Job.Name, verbsOf(d.Job)...)}
+	b.Pairs, b.Standard = parted(d.Job.Job)
 	log, err := p.group.jobLog(ctx, name)
 	if err != nil {
 		return view{}, err
 	}
-	all := merged(d.status, past.Entries, log.entries, true)
+	all := merged(d.Job, d.Entries, log.entries, true)
 	p.past(&b, all, l)
 	if p.group.log != nil {
 		b.Log = logBodyOf(all, log, l.now)
 	}
-	if o := d.status.Owner; o != nil {
+	if o := d.Job.Owner; o != nil {
 		b.OwnerSince = l.stamp(o.Since)
 	}
 	var slots []jobRow
-	for _, slot := range d.status.Slots[:min(len(d.status.Slots), perPage)] {
+	for _, slot := range d.Job.Slots[:min(len(d.Job.Slots), perPage)] {
 		slots = append(slots, rowOf(slot, l))
 	}
 	b.Slots = jobTableOf(nil, slots)
-	for _, request := range d.requests {
+	for _, request := range d.Requests {
 		what := request.Kind
 		if b := request.Backfill; b != nil {
 			what = words.Backfill(*b, l.stamp(b.Next).Full())
 		}
 		b.Requests = append(b.Requests, strings.TrimSpace(what+" of "+request.Slot+" "+plain.Relative(request.At, l.now)+" by "+request.By+" "+request.Reason))
 	}
-	b.ticks(d.status, l)
+	b.ticks(d.Job, l)
 	at, err := timeOf(r, "at")
 	if err != nil {
 		return view{}, err
 	}
-	if run := d.status.LastRun; at.IsZero() && d.status.Hung != nil && run != nil {
+	if run := d.Job.LastRun; at.IsZero() && d.Job.Hung != nil && run != nil {
 		at = run.Tick // not those that are skipped meanwhile
 	}
-	if past.Why != nil && (!at.IsZero() || d.status.State != admin.StateInvalid) {
-		b.Why, b.WhyOf = words.Why(past.Why(at)), r.FormValue("at")
+	if !at.IsZero() || d.Job.State != admin.StateInvalid {
+		b.Why, b.WhyOf = words.Why(d.Why(at)), r.FormValue("at")
 	}
-	return view{Template: "job", Title: d.status.Name, look: l, Body: b}, nil
+	return view{Template: "job", Title: d.Job.Name, look: l, Body: b}, nil
 }
 
 // verbsOf are the actions that make sense of a job, or of a part of one.

@@ -22,22 +22,14 @@ type snapshot struct {
 // a second at most.
 func (s *snapshot) rest() time.Duration { return time.Duration(len(s.jobs)) * time.Millisecond }
 
-// jobDetail is a job with the requests that are pending.
-type jobDetail struct {
-	status   admin.JobStatus
-	requests []admin.Request
-}
-
 // jobSize is the size of a job beside its texts, in bytes, about.
 const jobSize = 4 << 10
 
 // sizeOf is about how many bytes of memory the outcome of a reading takes.
 func sizeOf(value any) (n int) {
 	switch v := value.(type) {
-	case jobDetail:
-		return jobSize * (1 + len(v.status.Slots) + len(v.requests))
-	case admin.Past:
-		n = jobSize * (1 + len(v.Job.Slots))
+	case admin.JobDetails:
+		n = jobSize * (1 + len(v.Job.Slots) + len(v.Requests))
 		for _, e := range v.Entries {
 			n += 2 * sizeOfEntry(e.Run) // as an entry, and as the record that explains it
 		}

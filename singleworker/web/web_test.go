@@ -298,7 +298,7 @@ func TestReadingsAreShared(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
-		for call, most := range map[string]int{"List": 5, "Instances": 5, "Orders": 5, "Requests": 5, "Get": 15} {
+		for call, most := range map[string]int{"List": 5, "Instances": 5, "Orders": 5, "Job": 5} {
 			if n := f.count(call); n == 0 || n > most {
 				t.Errorf("%d calls of %s in ten seconds, want at most %d", n, call, most)
 			}
@@ -408,7 +408,7 @@ func TestTimesShareReadings(t *testing.T) {
 			s.get("/api/v1/jobs/nightly/why?at=" + far)
 			s.get("/timeline?span=28d&end=" + far)
 		}
-		for _, call := range []string{"List", "Past", "Histories"} {
+		for _, call := range []string{"List", "Job", "Histories"} {
 			if n := f.count(call); n != 1 {
 				t.Errorf("%d calls of %s, want one", n, call)
 			}

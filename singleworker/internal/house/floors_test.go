@@ -46,7 +46,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"edit.go", "history.go"},
 	{"await.go", "calendars.go", "freeze.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
 	{"drain.go", "outage.go", "pasttick.go", "read.go", "request.go", "stop.go", "submit.go", "submitall.go", "trigger.go", "why.go"},
-	{"backfill.go", "watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
+	{"backfill.go", "details.go", "watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
 	{"disable.go", "json.go"},
 }, "web": {
 	{"answer.go", "client.go", "query.go", "state.go", "text.go"},

@@ -136,8 +136,8 @@ var requests = map[string]request{
 	"WatchHistories": func(ctx context.Context, c *admin.Client) error {
 		return last(c.WatchHistories(ctx, admin.WatchHistoriesOptions{}))
 	},
-	"Why":  func(ctx context.Context, c *admin.Client) error { _, err := c.Why(ctx, "job", time.Time{}); return err },
-	"Past": func(ctx context.Context, c *admin.Client) error { _, err := c.Past(ctx, "job"); return err },
+	"Why": func(ctx context.Context, c *admin.Client) error { _, err := c.Why(ctx, "job", time.Time{}); return err },
+	"Job": func(ctx context.Context, c *admin.Client) error { _, err := c.Job(ctx, "job"); return err },
 	"SubmitAll": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.SubmitAll(ctx, []admin.Submission{{Job: job.Job{Name: "job", Schedule: "@daily"}}})
 		return err
@@ -334,7 +334,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 		})
 		ask("Trigger", "Backfill", "CancelRequests", "Drain", "AwaitDrained", "Enable", "AwaitOwner", "Disable", "AwaitDrained", "Enable",
 			"DisableAt", "Orders", "EnableAt", "List", "Get", "History", "Histories", "Instance", "Instances", "Names", "ServerTypes",
-			"Foreign", "Unreadable", "Repair", "Requests", "Why", "Past", "Cancel", "Submit", "Clear")
+			"Foreign", "Unreadable", "Repair", "Requests", "Why", "Job", "Cancel", "Submit", "Clear")
 		entries, err := admin.On(m).Log(t.Context(), admin.LogOptions{})
 		var kinds []string
 		for _, e := range slices.Backward(entries) { // the newest is the first

@@ -236,9 +236,14 @@ func (f *fakeClient) StopRun(ctx context.Context, name string, opts admin.StopOp
 	return runs, nil
 }
 
-func (f *fakeClient) Past(ctx context.Context, name string) (admin.Past, error) {
+func (f *fakeClient) Job(ctx context.Context, name string) (admin.JobDetails, error) {
+	job, err := f.Get(ctx, name)
+	if err != nil {
+		return admin.JobDetails{}, err
+	}
 	past, err := f.History(ctx, name)
-	return admin.Past{History: past, Why: func(at time.Time) admin.Explanation {
+	past.Job = job
+	return admin.JobDetails{History: past, Requests: f.requests[name], Why: func(at time.Time) admin.Explanation {
 		x, _ := f.Why(ctx, name, at)
 		return x
 	}}, err

@@ -54,10 +54,11 @@ func show(ctx context.Context, c *call) error {
 		return cmdline.Usage("show: --%s needs --%s", flagDiff, flagVersion).Try("swctl show %s --version N --diff", plain.Quoted(name))
 	}
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-		job, err := client.Get(ctx, name)
+		d, err := client.Job(ctx, name)
 		if err != nil {
 			return err
 		}
+		job := d.Job
 		var present admin.JobVersion
 		if job.Number > 1 {
 			present, err = client.Version(ctx, jobOf(name), job.Number)
@@ -65,13 +66,7 @@ func show(ctx context.Context, c *call) error {
 				return err
 			}
 		}
-		var requests []admin.Request
-		if job.State != admin.StateInvalid {
-			if requests, err = client.Requests(ctx, name); err != nil {
-				return err
-			}
-		}
-		return c.put(api.Job(job, requests), func(p render.Page) { p.Job(job, requests, present) })
+		return c.put(api.Job(job, d.Requests), func(p render.Page) { p.Job(job, d.Requests, present) })
 	})
 }
 

@@ -35,7 +35,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
 	Why(ctx context.Context, name string, at time.Time) (admin.Explanation, error)
-	Past(ctx context.Context, name string) (admin.Past, error)
+	Job(ctx context.Context, name string) (admin.JobDetails, error)
 	Clock() (now time.Time, ahead time.Duration, own bool)
 	Zxid() int64
 	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
