@@ -7,10 +7,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
+
+// Counted returns a context for calls of a Client, and the number of requests to ZooKeeper that
+// they have sent so far.
+func Counted(ctx context.Context) (context.Context, *atomic.Int64) { return zkconn.Counted(ctx) }
 
 // reader reads the nodes of a group, and keeps nothing. Its errors say that no server has answered,
 // or that a node may not be read.

@@ -96,7 +96,7 @@ func TestEverNewReadings(t *testing.T) {
 			})
 			time.Sleep(time.Second / rate)
 		}
-		most := perEach.burst + int((seconds*time.Second+maxWait)/perEach.every) + 1
+		most := (perEach.burst+int((seconds*time.Second+maxWait)/perEach.every))/usual + 1
 		if n := f.count("Job"); n > most || refused.Load() == 0 {
 			t.Errorf("%d readings in %d s, want at most %d; %d refused", n, seconds, most, refused.Load())
 		}
@@ -116,11 +116,36 @@ func TestEverNewReadings(t *testing.T) {
 	})
 }
 
+// Who opens another job each second, with the run log, for as long as he likes, is never refused
+// and never waits.
+func TestClicksAreNeverRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		const clicks = 200
+		for i := range clicks {
+			f.jobs = append(f.jobs, admin.JobStatus{Name: fmt.Sprint("job-", i), State: admin.StateUnowned})
+		}
+		s := serve(t, f, Options{History: &fakeLog{}, Group: "billing"})
+		for i := range clicks {
+			began := time.Now()
+			if s.get(fmt.Sprint("/job?name=job-", i)); time.Since(began) > 0 {
+				t.Errorf("click %d took %v", i, time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		if n := f.count("Job"); n != clicks {
+			t.Errorf("%d readings", n)
+		}
+	})
+}
+
 // The memory kept for others is bounded in bytes: the least used goes.
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one := &visitor{among: newVisitors(nil, nil), readings: perEach}
+		one := &visitor{among: newVisitors(nil, nil), spent: perEach}
 		ctx := context.WithValue(t.Context(), visitorKey{}, one)
 		r, read := newReadings(time.Hour), 0
 		const parts = 4

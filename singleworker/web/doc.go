@@ -66,10 +66,11 @@
 // that are asked for of a job, or of a page of the timeline, are answered from one reading. One
 // watch serves all streams. Nothing is read while nobody looks.
 //
-// One address, or 64 bits of IPv6, has at most 16 requests answered at once, and of things beside
-// the group as a whole 40 readings, and four more each second: beyond that, requests wait for up to
-// two seconds or get status 429. Behind a proxy that Options.Proxies does not name, all its clients
-// are one address. If 256 streams are open, the address that has most makes room for others. A
-// browser that asks for another site gets status 403, unless it opens a whole tab, as links in
-// mails do.
+// One address, or 64 bits of IPv6, has at most 16 requests answered at once. Things beside the
+// group as a whole are read for it with 300 requests to ZooKeeper, and ten more each second. A job
+// takes five. Beyond that it waits for up to two seconds or gets status 429, but whoever keeps one
+// page open never does: the more requests a thing takes, the longer it is kept, up to ten seconds.
+// Behind a proxy that Options.Proxies does not name, all its clients are one address. If 256
+// streams are open, the address that has most makes room for others. A browser that asks for
+// another site gets status 403, unless it opens a whole tab, as links in mails do.
 package web

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
 )
 
 // readings are shared by viewers: of each thing one reading at a time, whose outcome is kept for a
@@ -33,6 +35,7 @@ type flight struct {
 	changed bool               // the thing has, since the reading began
 	waiting int                // viewers
 	cancel  context.CancelFunc // ends it, and is nil if it is for all
+	by      *visitor           // whose it is, likewise
 	bytes   int                // of its outcome
 	used    int                // the latest join
 }
@@ -105,7 +108,8 @@ func (r *readings) join(ctx context.Context, key string, own bool, read func(con
 		var wait time.Duration
 		if own {
 			var err error
-			if wait, err = visitorOf(ctx).pay(now); err != nil {
+			f.by = visitorOf(ctx)
+			if wait, err = f.by.pay(now); err != nil {
 				cancel()
 				return nil, err
 			}
@@ -135,11 +139,16 @@ func (r *readings) leave(key string, f *flight) {
 // read ends within readTimeout: the Client watches its context.
 func (r *readings) read(ctx context.Context, key string, f *flight, wait time.Duration, read func(context.Context) (any, error)) {
 	began := time.Now()
+	ctx, sent := admin.Counted(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			f.err = fmt.Errorf("panic: %v", p)
 		}
-		r.keep(key, f, time.Since(began))
+		rest := restFactor * time.Since(began)
+		if f.by != nil {
+			rest = max(rest, min(maxRest, f.by.sent(int(sent.Load()))))
+		}
+		r.keep(key, f, rest)
 		close(f.done)
 	}()
 	if f.cancel != nil {
@@ -167,11 +176,11 @@ func (r *readings) await(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// keep keeps an outcome for the next viewers, and forgets others if they are too large together.
-func (r *readings) keep(key string, f *flight, took time.Duration) {
+// keep keeps an outcome for that long for the next viewers, and forgets others if they are too
+// large together.
+func (r *readings) keep(key string, f *flight, rest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rest := restFactor * took
 	if f.err != nil {
 		rest = min(rest, maxRest)
 	}

@@ -24,36 +24,45 @@ const (
 	maxWait = 2 * time.Second
 )
 
-// perEach and perAll are the budgets of readings that viewers cause, beside those that all share:
-// of one address, and of all together.
+// perEach and perAll are the budgets of requests to ZooKeeper by the readings that viewers cause,
+// beside those that all share: of one address, and of all together.
 var (
-	perEach = budget{every: 500 * time.Millisecond, burst: 40}
-	perAll  = budget{every: 25 * time.Millisecond, burst: 400}
+	perEach = budget{every: 100 * time.Millisecond, burst: 300}
+	perAll  = budget{every: 5 * time.Millisecond, burst: 2000}
+)
+
+const (
+	// usual is how many requests a reading is taken for before it is made: a job has as many.
+	usual = 5
+	// largest is how many it is taken for at most. Made every ten seconds, it leaves half of the
+	// budget to the other readings of a page.
+	largest = 50
 )
 
 // errTooFast refuses requests beyond the budget.
 var errTooFast = errors.New("too many different things are asked for from this address: try again in some seconds")
 
-// budget allows a burst, and then one each time. When it is full again says how much is left of it.
+// budget allows a burst of requests, and then one each time. When it is full again says how much is
+// left of it.
 type budget struct {
 	every time.Duration
 	burst int
 	full  time.Time
 }
 
-// wait is how long the next one has to wait.
+// wait is how long the next reading has to wait.
 func (b budget) wait(now time.Time) time.Duration {
 	if b.full.Before(now) {
 		return 0
 	}
-	return max(0, b.full.Sub(now)-time.Duration(b.burst-1)*b.every)
+	return max(0, b.full.Sub(now)-time.Duration(b.burst-usual)*b.every)
 }
 
-func (b *budget) take(now time.Time) {
+func (b *budget) take(now time.Time, requests int) {
 	if b.full.Before(now) {
 		b.full = now
 	}
-	b.full = b.full.Add(b.every)
+	b.full = b.full.Add(time.Duration(requests) * b.every)
 }
 
 // visitors are those who ask: who may, by host name and site, and how much at once, by address.
@@ -74,8 +83,8 @@ type visitor struct {
 	turns chan struct{} // buffers one for each request that is answered
 
 	// Guarded by visitors.mu.
-	present  int // requests
-	readings budget
+	present int    // requests that it has here
+	spent   budget // by its readings
 }
 
 func newVisitors(hosts []string, proxies []netip.Prefix) *visitors {
@@ -233,11 +242,11 @@ func (v *visitors) enter(from netip.Prefix) *visitor {
 	if one == nil {
 		now := time.Now()
 		for other, o := range v.of {
-			if o.present == 0 && !o.readings.full.After(now) {
+			if o.present == 0 && !o.spent.full.After(now) {
 				delete(v.of, other)
 			}
 		}
-		one = &visitor{among: v, turns: make(chan struct{}, maxTurnsEach), readings: perEach}
+		one = &visitor{among: v, turns: make(chan struct{}, maxTurnsEach), spent: perEach}
 		v.of[from] = one
 	}
 	one.present++
@@ -247,7 +256,7 @@ func (v *visitors) enter(from netip.Prefix) *visitor {
 func (v *visitors) leave(one *visitor, from netip.Prefix) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if one.present--; one.present == 0 && !one.readings.full.After(time.Now()) {
+	if one.present--; one.present == 0 && !one.spent.full.After(time.Now()) {
 		delete(v.of, from)
 	}
 }
@@ -260,16 +269,29 @@ func visitorOf(ctx context.Context) *visitor {
 	return one
 }
 
-// pay takes a reading from the budgets, and returns how long it must wait.
+// pay takes a usual reading from the budgets, and returns how long it must wait.
 func (one *visitor) pay(now time.Time) (time.Duration, error) {
 	v := one.among
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	wait := max(one.readings.wait(now), v.all.wait(now))
+	wait := max(one.spent.wait(now), v.all.wait(now))
 	if wait > maxWait {
 		return 0, errTooFast
 	}
-	one.readings.take(now)
-	v.all.take(now)
+	one.spent.take(now, usual)
+	v.all.take(now, usual)
 	return wait, nil
+}
+
+// sent takes from the budgets the requests of a reading that pay did not know of. It returns for
+// how long to keep the reading, so that the viewer of a page never has spent the budget.
+func (one *visitor) sent(requests int) time.Duration {
+	v, now := one.among, time.Now()
+	requests = min(requests, largest)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	more := max(0, requests-usual)
+	one.spent.take(now, more)
+	v.all.take(now, more)
+	return 2 * time.Duration(requests) * perEach.every
 }

@@ -238,6 +238,9 @@ func (c *Conn) call(ctx context.Context, op, path string, f func(s *session) err
 	case s.refused != nil:
 		return s.refused
 	}
+	if sent, counted := ctx.Value(sentKey{}).(*atomic.Int64); counted {
+		sent.Add(1)
+	}
 	answer := make(chan error, 1)
 	if !c.start(op, func() { answer <- f(s) }) {
 		return c.closedError()

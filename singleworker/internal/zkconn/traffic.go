@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -10,6 +11,14 @@ type Traffic struct {
 	sent, received atomic.Uint64
 	requests       [len(kindNames)]atomic.Uint64 // by kind
 	took           [len(kindNames)]times         // likewise
+}
+
+type sentKey struct{}
+
+// Counted returns a context, and how many requests were sent with it so far.
+func Counted(ctx context.Context) (context.Context, *atomic.Int64) {
+	sent := new(atomic.Int64)
+	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
 // bounds are the bounds of all buckets of times but the last.
