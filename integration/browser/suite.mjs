@@ -59,7 +59,7 @@ const judge = async (page, what) => {
 	if (before.includes("owned by")) failed(what, "its title is", before);
 };
 
-let paths = ["", "jobs", "timeline", "timeline?by=instance", "owners", "calendar", "instances", "log", "doctor", "edit?name=billing-export", "instance?id=app-1", "job?name=billing-export"];
+let paths = ["", "jobs", "timeline", "timeline?by=instance", "owners", "calendar", "calendars", "instances", "log", "doctor", "edit?name=billing-export", "instance?id=app-1", "job?name=billing-export"];
 if (most) paths = ["", "jobs", "timeline", "owners"];
 else if (many) paths.push("job?name=shards", `job?name=${encodeURIComponent(await ask("hostile"))}`);
 

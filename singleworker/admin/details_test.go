@@ -71,7 +71,8 @@ func TestJobDetailsCost(t *testing.T) {
 				w.must(err)
 			}
 		}
-		const records = 100 * (2 + 1 + zkrec.HistoryPages + 1 + 1) // tick and alarm, owner, history, list of requests and a request
+		// The tick and the alarm, the owner, the history, the list of requests and a request.
+		const records = 100 * (2 + 1 + zkrec.HistoryPages + 1 + 1)
 		for range 2 {
 			if job, parts := w.requestsOf(read("job")), w.requestsOf(read("parts")); job > 6 || parts > 8+records/zkconn.MaxReads {
 				t.Errorf("%d requests for a job, %d for one with a hundred shards", job, parts)

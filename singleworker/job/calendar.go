@@ -61,6 +61,34 @@ func (c Calendar) Contains(t time.Time) bool {
 	return in
 }
 
+// Span is a span of time. Until is excluded, and zero if that is a year on or later.
+type Span struct{ From, Until time.Time }
+
+// Spans are the first n spans of time that the calendar has and that end after t, if they begin
+// within a year. It has none if it is not valid.
+func (c Calendar) Spans(t time.Time, n int) (list []Span) {
+	p, err := c.parse()
+	if err != nil {
+		return nil
+	}
+	for end := t.AddDate(1, 0, 0); !t.IsZero() && t.Before(end); {
+		in, from, until := p.at(t)
+		switch last := len(list) - 1; {
+		case !in:
+		case last >= 0 && list[last].Until.Equal(t):
+			list[last].Until = until
+		case len(list) == n:
+			return list
+		default:
+			list = append(list, Span{from, until})
+		}
+		if t = until; in && !t.Before(end) {
+			list[len(list)-1].Until = time.Time{}
+		}
+	}
+	return list
+}
+
 // CheckCalendarName reports why name cannot name a calendar.
 func CheckCalendarName(name string) error {
 	if strings.HasPrefix(name, leftOut) {

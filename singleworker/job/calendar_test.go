@@ -288,3 +288,47 @@ func TestJobCalendars(t *testing.T) {
 		}
 	}
 }
+
+// The spans of a calendar have all of its times, and end where it ends.
+func TestCalendarSpans(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 3, 27, 10, 20, 0, 0, time.UTC)
+	for seed := range uint64(200) {
+		c := someCalendar(rand.New(rand.NewPCG(seed, 0)))
+		spans := c.Spans(begin, 3)
+		at := begin
+		for _, span := range spans {
+			for ; at.Before(span.From); at = at.Add(37 * time.Minute) {
+				if c.Contains(at) {
+					t.Fatalf("%+v has %v, which is in none of %v", c, at, spans)
+				}
+			}
+			if span.Until.IsZero() {
+				span.Until = begin.AddDate(1, 0, 0)
+			} else if c.Contains(span.Until) {
+				t.Fatalf("%+v goes on at %v: %v", c, span.Until, spans)
+			}
+			for at = latest(span.From, begin); at.Before(span.Until); at = at.Add(37 * time.Minute) {
+				if !c.Contains(at) {
+					t.Fatalf("%+v does not have %v: %v", c, at, spans)
+				}
+			}
+			at = span.Until
+		}
+		for ; len(spans) < 3 && at.Before(begin.AddDate(1, 0, 0)); at = at.Add(37 * time.Minute) {
+			if c.Contains(at) {
+				t.Fatalf("%+v has %v, which is in none of %v", c, at, spans)
+			}
+		}
+	}
+	if spans := (job.Calendar{Dates: []string{"no date"}}).Spans(begin, 1); spans != nil {
+		t.Errorf("%v of an invalid calendar", spans)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -29,19 +29,25 @@ type week struct {
 	often     int     // jobs that are set apart
 	rate      float64 // their ticks an hour
 	left      int     // jobs that were not counted
+	load      load    // without those that are set apart
 }
 
 // coming counts the ticks of jobs, paused or not. Jobs with the same schedule are counted together.
 func coming(ctx context.Context, jobs []admin.JobStatus, now, from time.Time) week {
-	type key struct{ schedule, zone, calendars string }
+	type key struct {
+		schedule, zone, calendars string
+		notBefore, notAfter       int64
+	}
 	alike := make(map[key][]admin.JobStatus)
 	for _, job := range jobs {
 		if job.State != admin.StateInvalid {
-			of := key{job.Job.Schedule, job.Job.TimeZone, strings.Join(job.Job.Calendars, "\n")}
+			of := key{
+				job.Job.Schedule, job.Job.TimeZone, strings.Join(job.Job.Calendars, "\n"), job.Job.NotBefore.UnixMilli(), job.Job.NotAfter.UnixMilli(),
+			}
 			alike[of] = append(alike[of], job)
 		}
 	}
-	w := week{now: now, from: from}
+	w := week{now: now, from: from, load: load{from: now.Truncate(time.Minute)}}
 	steps := 0
 	for _, group := range alike {
 		schedule, err := group[0].Job.ParseSchedule()
@@ -52,13 +58,13 @@ func coming(ctx context.Context, jobs []admin.JobStatus, now, from time.Time) we
 			w.left += len(group)
 			continue
 		}
-		steps += w.add(schedule, len(group))
+		steps += w.add(schedule, group)
 	}
 	return w
 }
 
 // add counts the ticks of jobs with one schedule, and returns how many steps that took.
-func (w *week) add(schedule *cronexpr.Schedule, jobs int) (steps int) {
+func (w *week) add(schedule *cronexpr.Schedule, jobs []admin.JobStatus) (steps int) {
 	var ticks [hours]int
 	var first time.Time // in its hour
 	end := w.from.Add(hours * time.Hour)
@@ -68,15 +74,16 @@ func (w *week) add(schedule *cronexpr.Schedule, jobs int) (steps int) {
 			first = at
 		}
 		if ticks[hour]++; ticks[hour] == manyTicks {
-			w.often += jobs
-			w.rate += float64(jobs) * (manyTicks - 1) / at.Sub(first).Hours()
+			w.often += len(jobs)
+			w.rate += float64(len(jobs)) * (manyTicks - 1) / at.Sub(first).Hours()
 			return steps
 		}
 		steps++
 	}
 	for hour, n := range ticks {
-		w.ticks[hour] += n * jobs
+		w.ticks[hour] += n * len(jobs)
 	}
+	w.load.add(schedule, jobs)
 	return steps
 }
 
@@ -111,8 +118,9 @@ func (p *pages) calendar(r *http.Request, s *snapshot) (view, error) {
 		Busiest []string
 		Left    int
 		Often   string // jobs that are set apart
+		Load    loadBody
 	}
-	b := body{Zone: l.zone.String(), Left: w.left}
+	b := body{Zone: l.zone.String(), Left: w.left, Load: w.load.body(l.zone)}
 	for i, n := range heats {
 		b.Steps = append(b.Steps, hourCell{Heat: i + 1, Text: brief(n)})
 	}

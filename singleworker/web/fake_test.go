@@ -26,6 +26,7 @@ type fake struct {
 	entries   map[string][]history.Entry
 	instances []admin.Instance
 	orders    []admin.Order
+	calendars []admin.Calendar
 	log       []admin.LogEntry
 	requests  []admin.Request
 	calls     map[string]int
@@ -83,6 +84,13 @@ func newFake() *fake {
 		{ID: "app-2", Incarnation: "2", Host: "db8", PID: 17, StartedAt: noon.Add(-3 * time.Minute), Owned: 1, Weight: 1, MaxSlots: 20, State: admin.InstanceWrongClock, ClockOffset: &offset},
 	}
 	f.orders = []admin.Order{{InstanceID: "app-9", By: "bob@ops", Reason: "disk", At: noon.Add(-time.Hour)}}
+	f.calendars = []admin.Calendar{
+		{
+			Name: "holidays", Is: job.Calendar{TimeZone: "Europe/Berlin", Yearly: []string{"01-01", "12-25..12-26"}}, Since: noon.Add(-time.Hour), Set: "files", Jobs: []string{"nightly", "orphan"},
+			Former: []admin.FormerCalendar{{Is: job.Calendar{TimeZone: "Europe/Berlin", Yearly: []string{"12-25"}}, Since: noon.Add(-72 * time.Hour)}},
+		},
+		{Name: "spoilt", Error: "not JSON"},
+	}
 	f.log = []admin.LogEntry{
 		{At: noon.Add(-time.Hour), Kind: "pause", Jobs: []string{"parts"}, By: "alice@ops", From: "alice@laptop", Reason: "migration"},
 		{At: noon.Add(-2 * time.Hour), Kind: "submit", Jobs: []string{"nightly", "orphan"}, More: 3, By: "bob", From: "bob@<laptop>"},
@@ -218,6 +226,10 @@ func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
 	return f.orders, f.begin(ctx, "Orders")
 }
 
+func (f *fake) Calendars(ctx context.Context) ([]admin.Calendar, error) {
+	return f.calendars, f.begin(ctx, "Calendars")
+}
+
 // change notes each change, and who makes it.
 func (f *fake) change(ctx context.Context, call, of, by, reason string) error {
 	err := f.begin(ctx, call)
@@ -333,5 +345,5 @@ func (s site) wants(path string, texts ...string) {
 
 // paths are all pages, of the fake.
 var paths = []string{"/", "/jobs", "/job?name=nightly", "/job?name=parts", "/job?name=parts%5B1%5D", "/job?name=broken", "/instances", "/instance?id=app-2",
-	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/log", "/log?job=nightly", "/doctor", "/edit?name=nightly",
+	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/calendars", "/log", "/log?job=nightly", "/doctor", "/edit?name=nightly",
 }

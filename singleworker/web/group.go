@@ -92,6 +92,12 @@ func (g *group) gone(ctx context.Context) ([]admin.GoneInstance, error) {
 	})
 }
 
+// calendars reads the group's calendars, and with them the specs of all jobs. So the reading is
+// the viewer's own.
+func (g *group) calendars(ctx context.Context) ([]admin.Calendar, error) {
+	return detail(ctx, g.readings, "calendars", g.client.Calendars)
+}
+
 // jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
 func (g *group) jobLog(ctx context.Context, name string) (reading, error) {
 	if g.log == nil {

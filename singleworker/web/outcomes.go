@@ -47,6 +47,8 @@ func sizeOf(value any) (n int) {
 		for _, entries := range v.of {
 			n += sizeOf(reading{entries: entries})
 		}
+	case []admin.Calendar:
+		n = jobSize * (1 + len(v)) // of each, some have 8 KiB
 	case admin.InstanceDetails:
 		n = jobSize * (1 + len(v.Slots))
 	default:

@@ -217,7 +217,7 @@ func (b *timeBody) marks(zone *time.Location) {
 			text = at.Format("2 Jan")
 		}
 		b.Marks = append(b.Marks, mark{100 * part, text}) //nolint:mnd // percent
-		b.Grid += fmt.Sprintf("M%d 0v%d", b.x(at), rowHeight)
+		b.Grid += fmt.Sprintf("M%d 0v%d", b.x(at), b.Height)
 	}
 }
 

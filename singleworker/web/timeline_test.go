@@ -148,3 +148,55 @@ func TestMapOfOwners(t *testing.T) {
 		s.wants("/calendar", "Sat 1 Jan", "Busiest hours", "Sat 8 Jan", "Sunday 09:00 UTC: 42 ticks")
 	})
 }
+
+// The load without jitter stands beside the load with it: the runs are the same, those with jitter
+// are where Due says, also those whose ticks were before.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	describe := func(name string, jitter time.Duration, slots ...string) admin.JobStatus {
+		of := admin.JobStatus{Name: name, Job: job.Job{Name: name, Schedule: "0 * * * *", Handler: "work", Jitter: jitter}.WithDefaults()}
+		for _, slot := range slots {
+			of.Slots = append(of.Slots, admin.JobStatus{Name: slot, Job: of.Job})
+		}
+		return of
+	}
+	var jobs []admin.JobStatus
+	for i := range 600 {
+		jobs = append(jobs, describe(fmt.Sprint("spread-", i), 20*time.Minute))
+	}
+	jobs = append(jobs, describe("parts", 0, "parts[0]", "parts[1]"), admin.JobStatus{Job: job.Job{Schedule: "* * * * *"}})
+	now := noon.Add(5*time.Minute + 20*time.Second)
+	l := coming(t.Context(), jobs, now, noon).load
+	var want [loadMinutes]int
+	for hour := range 7 {
+		tick := noon.Add(time.Duration(hour) * time.Hour)
+		for i := range jobs[:600] {
+			if minute := int(jobs[i].Due(tick).Sub(l.from) / time.Minute); minute >= 0 && !jobs[i].Due(tick).Before(l.from) && minute < loadMinutes {
+				want[minute]++
+			}
+		}
+		if hour > 0 {
+			want[hour*60-5] += 2
+		}
+	}
+	if l.spread != want {
+		t.Errorf("with jitter %v\nwant %v", l.spread, want)
+	}
+	plain, most := 0, 0
+	for minute, n := range l.plain {
+		if most = max(most, l.spread[minute]); n != 0 && n != 602 || n != 0 && (minute+5)%60 != 0 {
+			t.Errorf("%d starts in minute %d", n, minute)
+		}
+		plain += n
+	}
+	if plain != 6*602 || most > 60 {
+		t.Errorf("%d starts without jitter, at most %d in a minute with it", plain, most)
+	}
+	b := l.body(time.UTC)
+	if b.Most != 602 || len(b.Pictures) != 2 || b.Pictures[0].Text != "at most 602 starts a minute, first at 13:00 UTC" || strings.Count(b.Pictures[0].D, "M") != 6 {
+		t.Errorf("%d, %+v", b.Most, b.Pictures)
+	}
+	if l := coming(t.Context(), jobs[600:], now, noon).load; l.plain != l.spread || len(l.body(time.UTC).Pictures) != 1 {
+		t.Error("two pictures without jitter")
+	}
+}

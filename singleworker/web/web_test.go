@@ -415,3 +415,19 @@ func TestTimesShareReadings(t *testing.T) {
 		}
 	})
 }
+
+// The page of calendars has what swctl calendars prints, and when each is next.
+func TestCalendars(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{})
+		s.wants("/calendars", "01-01, 12-25..12-26; Europe/Berlin", "2000-01-01 00:00:00 CET to 2000-01-02 00:00:00 CET", "2000-12-25 00:00:00 CET to 2000-12-27 00:00:00 CET",
+			`<a href="job?name=orphan">orphan</a>`, "1 before", "12-25; Europe/Berlin", "not JSON", "of files")
+		s.wants("/calendar", `<a href="calendars">`)
+		f.calendars = nil
+		time.Sleep(maxRest)
+		s.wants("/calendars", "has no calendars")
+	})
+}

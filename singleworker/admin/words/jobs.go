@@ -26,6 +26,17 @@ func Schedule(j jobs.Job) string {
 	return schedule.Words()
 }
 
+// Calendar is the content of a calendar in one line, with its time zone.
+func Calendar(is jobs.Calendar) string {
+	var parts []string
+	for _, part := range [][]string{is.Dates, is.Yearly, is.Weekdays, is.Hours} {
+		if len(part) > 0 {
+			parts = append(parts, strings.Join(part, ", "))
+		}
+	}
+	return strings.Join(append(parts, jobs.Job{TimeZone: is.TimeZone}.Zone().String()), "; ")
+}
+
 // Everywhere reports whether the slots of a job are those of instances, not shards.
 func Everywhere(job admin.JobStatus) bool { return len(job.Slots) > 0 && job.Slots[0].InstanceID != "" }
 

@@ -55,7 +55,9 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"attention.go", "readings.go"},
 	{"group.go"},
 	{"documents.go", "feed.go", "pages.go"},
-	{"calendar.go", "chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go", "whodid.go"},
+	{"chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go", "whodid.go"},
+	{"calendars.go", "load.go"},
+	{"calendar.go"},
 	{"actions.go"}, {"put.go"}, {"edit.go"},
 	{"web.go"},
 }, "../cmd/swctl/internal/commands": {

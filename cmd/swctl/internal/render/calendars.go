@@ -7,31 +7,20 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
-	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
 // Calendars is a table of calendars.
 func (p Page) Calendars(list []admin.Calendar) {
 	t := p.table([]string{"NAME", "SINCE", "JOBS", "CALENDAR"})
 	for _, of := range list {
-		is := calendarLine(of.Is)
+		is := words.Calendar(of.Is)
 		if of.Error != "" {
 			is = of.Error
 		}
 		t.Row(of.Name, p.at(of.Since, time.UTC), strconv.Itoa(len(of.Jobs)), is)
 	}
 	t.Write(p.Out, "")
-}
-
-// calendarLine is a calendar in one line.
-func calendarLine(is job.Calendar) string {
-	var parts []string
-	for _, part := range [][]string{is.Dates, is.Yearly, is.Weekdays, is.Hours} {
-		if len(part) > 0 {
-			parts = append(parts, strings.Join(part, ", "))
-		}
-	}
-	return strings.Join(append(parts, job.Job{TimeZone: is.TimeZone}.Zone().String()), "; ")
 }
 
 // Calendar is a calendar as a file, with the rest in comments.
@@ -43,7 +32,7 @@ func (p Page) Calendar(of admin.Calendar) {
 		p.linef("# jobs: %s", strings.Join(of.Jobs, ", "))
 	}
 	for _, was := range of.Former {
-		p.linef("# since %s: %s", p.at(was.Since, time.UTC), calendarLine(was.Is))
+		p.linef("# since %s: %s", p.at(was.Since, time.UTC), words.Calendar(was.Is))
 	}
 	if of.Is.TimeZone != "" {
 		p.linef("time_zone: %q", of.Is.TimeZone)
