@@ -106,6 +106,28 @@ var groupKinds = map[string]func(h *hostile, tree zkrec.Tree) (paths []string){
 		}
 		return nil
 	},
+	"freeze": func(h *hostile, tree zkrec.Tree) []string {
+		until := time.Now().Add(time.Hour).UnixMilli()
+		good := h.read(tree.Freeze(), "")
+		client := h.client()
+		defer client.Close()
+		spans := []zkrec.Span{{Pause: zkrec.Pause{Since: 1, Until: 2, By: "a", Reason: "b"}}, {Pause: zkrec.Pause{Since: 3, Until: until, By: "a"}, Except: []string{"good"}}}
+		for _, bad := range drawn(12, zkrec.Freeze{Spans: spans}.Encode()) {
+			h.write(tree.Freeze(), bad)
+			time.Sleep(100 * time.Millisecond)
+			list, err := client.List(h.ctx)
+			h.encodes("list", list, err)
+			frozen, err := client.Frozen(h.ctx)
+			h.encodes("frozen", frozen, err)
+			for _, s := range list {
+				d, err := client.Job(h.ctx, s.Name)
+				h.encodes("job", d.Why(time.Time{}), err)
+			}
+		}
+		h.write(tree.Freeze(), good)
+		time.Sleep(5 * time.Second)
+		return nil
+	},
 	"election": func(h *hostile, tree zkrec.Tree) []string {
 		nodes, _, err := h.raw.Children(h.ctx, tree.Notices()+"/leader")
 		h.must(err)
