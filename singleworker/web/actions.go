@@ -53,7 +53,7 @@ func (a *actions) act(verb string, do action) http.Handler {
 				said.status, said.tag = cmp.Or(said.status, o.status), o.tag
 				return said
 			}
-			const up = "../../../../"
+			up := strings.Repeat("../", strings.Count(r.URL.EscapedPath(), "/")-1)
 			if err == nil {
 				return answer{status: http.StatusSeeOther, kind: "text/html; charset=utf-8", to: up + o.back(true)}
 			}
@@ -71,7 +71,7 @@ func (a *actions) act(verb string, do action) http.Handler {
 func (o *order) back(done bool) string {
 	page, query := "./", make(url.Values)
 	switch {
-	case o.form.Get("back") == "first":
+	case o.form.Get("back") == "first", o.Of == "":
 	case o.Verb == "cancel" && done:
 		page = "jobs"
 	case o.Verb == "drain" || o.Verb == "enable":
@@ -161,16 +161,50 @@ func (a *actions) stopRun(ctx context.Context, o *order) (api.Document, error) {
 }
 
 func (a *actions) pause(ctx context.Context, o *order) (api.Document, error) {
+	opts, err := o.pause()
+	if err != nil {
+		return api.Document{}, err
+	}
+	result, err := a.client.Pause(ctx, o.Of, opts)
+	return a.paused(ctx, o, result, err)
+}
+
+// pause is how long a job or the group is to be paused, by whom and why.
+func (o *order) pause() (admin.PauseOptions, error) {
 	opts := admin.PauseOptions{By: o.who(), Reason: o.reason}
 	if text := o.form.Get("for"); text != "" {
 		length, err := job.ParseDuration(text)
 		if err != nil || length <= 0 {
-			return api.Document{}, &invalid.FieldError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
+			return opts, &invalid.FieldError{Field: "For", Value: text, Err: errors.New("is not a duration such as 90m or 24h")}
 		}
 		opts.For = length
 	}
-	result, err := a.client.Pause(ctx, o.Of, opts)
-	return a.paused(ctx, o, result, err)
+	return opts, nil
+}
+
+// confirmed checks that the form has what was to be typed. named says what that is.
+func (o *order) confirmed(want, named string) error {
+	if typed := o.form.Get("confirm"); typed != want {
+		return &invalid.FieldError{Field: "Confirm", Value: typed, Err: errors.New("is not " + named)}
+	}
+	return nil
+}
+
+func (a *actions) freeze(ctx context.Context, o *order) (api.Document, error) {
+	opts, err := o.pause()
+	if err = cmp.Or(err, o.confirmed(o.Verb, "the word that confirms it: "+o.Verb)); err != nil {
+		return api.Document{}, err
+	}
+	result, err := a.client.Freeze(ctx, admin.FreezeOptions{PauseOptions: opts})
+	return api.New("FreezeResult", result), err
+}
+
+func (a *actions) unfreeze(ctx context.Context, o *order) (api.Document, error) {
+	if err := o.confirmed(o.Verb, "the word that confirms it: "+o.Verb); err != nil {
+		return api.Document{}, err
+	}
+	result, err := a.client.Unfreeze(ctx, admin.ResumeOptions{Missed: job.MisfirePolicy(o.form.Get("missed"))})
+	return api.New("FreezeResult", result), err
 }
 
 func (a *actions) resume(ctx context.Context, o *order) (api.Document, error) {
@@ -188,8 +222,8 @@ func (a *actions) paused(ctx context.Context, o *order, result admin.PauseResult
 }
 
 func (a *actions) cancel(ctx context.Context, o *order) (api.Document, error) {
-	if typed := o.form.Get("confirm"); typed != o.Of {
-		return api.Document{}, &invalid.FieldError{Field: "Confirm", Value: typed, Err: errors.New("is not the name of the job to be canceled")}
+	if err := o.confirmed(o.Of, "the name of the job to be canceled"); err != nil {
+		return api.Document{}, err
 	}
 	was, err := a.client.Cancel(ctx, o.Of)
 	return api.List("JobList", []admin.JobStatus{was}), err

@@ -36,18 +36,25 @@ type summary struct {
 }
 
 func (s *snapshot) summary(l look) *summary {
-	running, frozen := 0, ""
+	running := 0
 	for _, job := range s.jobs {
 		running += len(words.InProgress(job))
-		if c, is := job.Condition(reason.Frozen); is {
-			frozen = c.Detail
-		}
 	}
 	problems := len(attention(s, l.now))
 	return &summary{
 		Jobs: counted(len(s.jobs), "job"), Instances: counted(len(s.instances), "instance"), Running: fmt.Sprintf("%d running", running),
-		Problems: counted(problems, "problem"), Bad: problems > 0, At: l.stamp(s.at), Clock: s.clock, Frozen: frozen,
+		Problems: counted(problems, "problem"), Bad: problems > 0, At: l.stamp(s.at), Clock: s.clock, Frozen: s.frozen(),
 	}
+}
+
+// frozen is how long the group is frozen, "" if no job is.
+func (s *snapshot) frozen() string {
+	for _, job := range s.jobs {
+		if c, is := job.Condition(reason.Frozen); is {
+			return c.Detail
+		}
+	}
+	return ""
 }
 
 // attention lists a group's faults, the worst first.

@@ -40,6 +40,8 @@ type Changer interface {
 	StopRun(ctx context.Context, name string, opts admin.StopOptions) ([]history.Entry, error)
 	Pause(ctx context.Context, name string, opts admin.PauseOptions) (admin.PauseResult, error)
 	Resume(ctx context.Context, name string, opts admin.ResumeOptions) (admin.PauseResult, error)
+	Freeze(ctx context.Context, opts admin.FreezeOptions) (admin.FreezeResult, error)
+	Unfreeze(ctx context.Context, opts admin.ResumeOptions) (admin.FreezeResult, error)
 	Cancel(ctx context.Context, name string) (admin.JobStatus, error)
 	Drain(ctx context.Context, sid string, opts admin.OrderOptions) (admin.OrderResult, error)
 	EnableAt(ctx context.Context, t admin.Target) (admin.OrderResult, error)

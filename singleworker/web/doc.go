@@ -37,6 +37,8 @@
 //	api/v1/jobs/NAME/trigger      TriggerResult; tick=TIME runs that one, again=true even if it is ok
 //	api/v1/jobs/NAME/stop-run     StopResult, after five seconds at most
 //	api/v1/jobs/NAME/pause        PauseResultList; for=24h in the form says for how long
+//	api/v1/freeze                 FreezeResult; for=24h as of a pause, confirm=freeze
+//	api/v1/unfreeze               FreezeResult; missed=once as of a resume, confirm=unfreeze
 //	api/v1/jobs/NAME/resume       PauseResultList; missed=once runs the latest tick that was missed
 //	api/v1/jobs/NAME/submit       SubmitResult; spec=JSON is the job, seen=ETAG the one it replaces
 //	api/v1/jobs/NAME/cancel       JobList; confirm=NAME in the form is the name once more

@@ -265,6 +265,14 @@ func (f *fake) Resume(ctx context.Context, name string, o admin.ResumeOptions) (
 	return admin.PauseResult{Outcome: admin.OutcomeResumed}, f.change(ctx, "Resume", name, "", string(o.Missed))
 }
 
+func (f *fake) Freeze(ctx context.Context, o admin.FreezeOptions) (admin.FreezeResult, error) {
+	return admin.FreezeResult{Outcome: admin.OutcomeFrozen}, f.change(ctx, "Freeze", "", o.By, o.Reason+" "+o.For.String())
+}
+
+func (f *fake) Unfreeze(ctx context.Context, o admin.ResumeOptions) (admin.FreezeResult, error) {
+	return admin.FreezeResult{Outcome: admin.OutcomeUnfrozen}, f.change(ctx, "Unfreeze", "", "", string(o.Missed))
+}
+
 func (f *fake) Cancel(ctx context.Context, name string) (admin.JobStatus, error) {
 	return f.jobs[1], f.change(ctx, "Cancel", name, "", "")
 }

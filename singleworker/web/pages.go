@@ -105,7 +105,7 @@ const (
 // deeds are the words for actions that are done.
 var deeds = map[string]string{
 	"trigger": "A run was requested", "stop-run": "The run was told to stop", "pause": "Paused", "resume": "Resumed", "cancel": "Canceled",
-	verbSubmit: "Changed", "drain": "Told to drain", "enable": "Enabled",
+	verbSubmit: "Changed", verbFreeze: "The group is frozen", verbUnfreeze: "The group is unfrozen", "drain": "Told to drain", "enable": "Enabled",
 }
 
 // done tells of an action, and its target if that is in the group: others write links, too.

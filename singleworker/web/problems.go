@@ -49,8 +49,14 @@ func (p *pages) attention(r *http.Request, s *snapshot) (view, error) {
 		More    int
 		Soon    jobTable
 		Actions *offered // of any of the problems
+		Group   *offered // of the group
 	}
 	b := body{Soon: jobTableOf(nil, soon(s, l))}
+	verb := verbFreeze
+	if s.frozen() != "" {
+		verb = verbUnfreeze
+	}
+	b.Group = p.rights.offers(r, "", "", verb)
 	seen := make(map[string]*cause)
 	rows := 0
 	for _, one := range attention(s, l.now) {

@@ -22,9 +22,9 @@ const MinToken = 16
 // Action is something that somebody asks for.
 type Action struct {
 	// Verb is "submit", "trigger", "stop-run", "pause", "resume" or "cancel" of a job, "drain" or
-	// "enable" of an instance.
+	// "enable" of an instance, "freeze" or "unfreeze" of the group.
 	Verb string
-	// Of is the name of the job or shard, or the ID of the instance.
+	// Of is the name of the job or shard, or the ID of the instance, and empty for the group.
 	Of string
 }
 
@@ -147,6 +147,12 @@ func (a *rights) mayAct(r *http.Request) bool {
 // verbSubmit is the Verb of a job that is created or changed.
 const verbSubmit = "submit"
 
+// verbFreeze and verbUnfreeze are the Verbs of the group.
+const (
+	verbFreeze   = "freeze"
+	verbUnfreeze = "unfreeze"
+)
+
 // labels are on the buttons of actions.
 var labels = map[string]string{
 	"trigger": "Run now", "stop-run": "Stop the run", "pause": "Pause", "resume": "Resume", "cancel": "Cancel the job", "drain": "Drain", "enable": "Enable",
@@ -160,8 +166,12 @@ type offered struct {
 }
 
 // offers are the actions, of some, that the viewer of a page may ask for. It is nil without any.
+// kind and name are empty for the group.
 func (a *rights) offers(r *http.Request, kind, name string, verbs ...string) *offered {
-	o := &offered{Path: "api/v1/" + kind + "/" + url.PathEscape(name) + "/", May: make(map[string]bool), Ask: a.authorize == nil}
+	o := &offered{Path: "api/v1/", May: make(map[string]bool), Ask: a.authorize == nil}
+	if kind != "" {
+		o.Path += kind + "/" + url.PathEscape(name) + "/"
+	}
 	for _, verb := range verbs {
 		if !a.mayAct(r) {
 			return nil

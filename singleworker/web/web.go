@@ -164,6 +164,7 @@ func (h handler) routes() *http.ServeMux {
 			"jobs/{name}/trigger": a.trigger, "jobs/{name}/stop-run": a.stopRun, "jobs/{name}/pause": a.pause, "jobs/{name}/resume": a.resume, "jobs/{name}/cancel": a.cancel,
 			"jobs/{name}/submit":     a.edit,
 			"instances/{name}/drain": a.drain, "instances/{name}/enable": a.enable,
+			verbFreeze: a.freeze, verbUnfreeze: a.unfreeze,
 		} {
 			verb := path[strings.LastIndexByte(path, '/')+1:]
 			mux.Handle("POST /api/v1/"+path, http.NewCrossOriginProtection().Handler(a.act(verb, do)))
