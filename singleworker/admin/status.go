@@ -10,6 +10,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -189,7 +190,10 @@ func pauseOf(p zkrec.Pause) *Pause {
 // judge sets the state of the job, its reason, and whether it has a next run. err is why its record
 // cannot be used.
 func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[string]Instance) {
+	field := new(invalid.FieldError)
 	switch {
+	case errors.As(err, &field) && field.Field == "Calendars":
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadCalendar, Error: err.Error()}
 	case errors.As(err, new(*zkrec.SchemaError)):
 		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.NewerVersion, Error: err.Error()}
 	case errors.As(err, new(*zkrec.UnreadableError)):

@@ -104,6 +104,7 @@ var table = []Meaning{
 	invalid(Denied, "one of its records may not be read with these credentials", "swctl show NAME --auth-file FILE"),
 	invalid(BadName, "somebody created its node manually, with a name that no job can have", "swctl list"),
 	invalid(BadSpec, "its spec can never run", "swctl submit NAME SCHEDULE --replace"),
+	invalid(BadCalendar, "a calendar that it names is missing, or cannot be read", "swctl calendars set CALENDAR FILE"),
 	unowned(NoHandler, "nobody", nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
 	unowned(HandlerGone, "nobody", nobody, "the instances that had its handler are gone", "swctl instances"),
 	unowned(AllClosed, "nobody", nobody, "the instances with its handler take no jobs", "swctl instances enable ID"),
