@@ -134,6 +134,7 @@ func TestOwnershipThatZooKeeperHasForgotten(t *testing.T) {
 		}
 		time.Sleep(settled)
 		submit()
+		time.Sleep(500 * time.Millisecond) // between two ticks
 		runs := c.Runs()
 		forgotten := runs[len(runs)-1].Token
 		if err := c.Reset(backup); err != nil {
