@@ -215,7 +215,7 @@ func (p past) tickAt(x Explanation, since int64) time.Time {
 // lastTick is the last tick up to the time asked for, of the schedule that was in effect
 // then.
 func (p past) lastTick(asked, since time.Time) time.Time {
-	before := asked.Add(time.Millisecond)
+	before := asked.Truncate(time.Millisecond).Add(time.Millisecond) // ticks are of whole milliseconds
 	if tick := p.of.ticks(p.records).Schedule.Prev(before); tick.After(since) {
 		return tick
 	}

@@ -358,3 +358,14 @@ func TestWhyReadsTheRecords(t *testing.T) {
 		wantRefused(t, err, "Name", `job.Name "a/b/c"`)
 	})
 }
+
+// The last tick up to now is not the one of the next millisecond.
+func TestWhyJustBeforeATick(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[time.Duration]string{time.Microsecond: "12:00:00", time.Millisecond: "12:00:00", 0: "13:00:00", -time.Microsecond: "13:00:00"} {
+		now := time.UnixMilli(at("13:00:00")).Add(-before)
+		if x := (scene{}).past().explain(time.Time{}, moment{now: now, certain: now}); x.Tick.UnixMilli() != at(want) || x.Fate == FateComing {
+			t.Errorf("%v before 13:00 it explains %v: %s, want %s", before, x.Tick, x.Fate, want)
+		}
+	}
+}
