@@ -59,9 +59,9 @@ type LogOptions struct {
 // Log returns who did what, newest first: the last 2,000 changes and, apart from them, the last
 // 2,000 requests to run or stop jobs, the last 2,000 declarations, and a few more. What a change
 // wrote and its entry are of one transaction: one is there exactly if the other was written. What
-// instances do by themselves is not in it, nor the jobs that a program creates when it starts,
-// whose records say so. Errors: *invalid.FieldError for the name of the job, ErrDenied,
-// ErrUnavailable.
+// instances do by themselves is not in it, but for the pause of a job that fails, nor the jobs that
+// a program creates when it starts, whose records say so. Errors: *invalid.FieldError for the name
+// of the job, ErrDenied, ErrUnavailable.
 func (c *Client) Log(ctx context.Context, opts LogOptions) ([]LogEntry, error) {
 	if opts.Job != "" {
 		if err := checkName(opts.Job); err != nil {

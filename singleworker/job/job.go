@@ -98,6 +98,12 @@ type Job struct {
 	// tick: a retry that would start at or after the next tick is dropped. Manual
 	// runs are not retried. At most 100, default 0.
 	Retries int `json:"retries,omitempty" yaml:"retries,omitempty"`
+	// PauseAfterFailures pauses the job when so many of its ticks in a row have failed or timed
+	// out for good, with their Retries: of one slot, if it has several. A tick that is ok ends the
+	// row, and so does a manual run that is; interrupted runs and ticks that were not run do not
+	// count. No run of the schedule begins after the last of them, until somebody resumes the job,
+	// and then the count begins again. At most 100; default 0: never.
+	PauseAfterFailures int `json:"pause_after_failures,omitempty" yaml:"pause_after_failures,omitempty"`
 	// Backoff is the pause before the first retry; it doubles with each. Default
 	// 1 s; NoBackoff means none. With "@always" it is the pause between two runs, which doubles
 	// after each run of less than 10 minutes, up to 5 minutes; NoBackoff is refused.
@@ -201,6 +207,7 @@ const (
 	MaxShards      = 1024
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
 	MaxRetries     = 100
+	MaxFailures    = 100 // that pause a job
 	MaxMaxAttempts = 100
 	MaxMaxRuns     = 1_000_000
 	MaxJitter      = 24 * time.Hour

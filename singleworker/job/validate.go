@@ -230,6 +230,7 @@ func (j Job) checkPolicies() error {
 		{"Overlap", j.Overlap, oneOf(j.Overlap, OverlapSkip, OverlapQueue)},
 		{"Timeout", j.Timeout, notNegative(j.Timeout)},
 		{"Retries", j.Retries, upTo(j.Retries, MaxRetries)},
+		{"PauseAfterFailures", j.PauseAfterFailures, upTo(j.PauseAfterFailures, MaxFailures)},
 		{"Backoff", j.Backoff, noneOrNotNegative(j.Backoff)},
 		{"AlarmAfter", j.AlarmAfter, noneOrNotNegative(j.AlarmAfter)},
 		{"HungAfter", j.HungAfter, noneOrNotNegative(j.HungAfter)},

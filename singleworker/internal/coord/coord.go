@@ -94,7 +94,7 @@ func New(cfg Config) *Coordinator {
 		Grace: cfg.ClaimGrace, Leases: cfg.Leases,
 	})
 	c.journal = journal.New(loop, c.member, c.catalog, c.owner, cfg.Runner, cfg.HistorySize)
-	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner)
+	c.keeper = keeper.New(loop, c.catalog, c.owner, cfg.Runner, c.member.ID())
 	c.overdue = keeper.NewOverdue(loop, c.member, c.catalog, cfg.Runner)
 	c.removal = keeper.NewRemoval(loop, c.member, c.catalog)
 	c.parts = keeper.NewParts(loop, c.member, c.catalog)

@@ -134,8 +134,8 @@ func (h handler) Handle(n session.Notice) {
 	case journal.Claimed:
 		h.deputy.Claimed(n.Late)
 		h.health.latest.Claimed = h.loop.Now()
-	case journal.Spent:
-		h.keeper.Spent(n.Slot)
+	case journal.Stops:
+		h.keeper.Stops(n.Slot, n.Record)
 	case owner.Gained:
 		h.journal.Gained(n.Slot)
 		h.keeper.KeepSlot(n.Slot)

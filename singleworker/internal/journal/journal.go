@@ -63,8 +63,12 @@ type Runner interface {
 // that was held up by no other run, and that came after an earlier claim of the same owner.
 type Claimed struct{ Late time.Duration }
 
-// Spent tells that a slot has claimed as many ticks as its job may.
-type Spent struct{ Slot string }
+// Stops tells that a slot's record is the last one of its job, which has claimed as many ticks as
+// it may, or that it pauses the job, of which as many have failed.
+type Stops struct {
+	Slot   string
+	Record *zkrec.Tick
+}
 
 // Journal keeps the records of owned slots.
 type Journal struct {
@@ -252,16 +256,17 @@ func (j *Journal) announce(slot string) {
 		return
 	}
 	own.told = true
-	j.nodes.bySlot[slot].tellSpent(j)
+	j.nodes.bySlot[slot].tellStop(j)
 	j.runner.Own(Ownership{
 		Slot: slot, Job: job.Ticks, Spec: job.Spec, Lease: own.Lease, Since: own.Since, From: own.From, Origin: own.Origin,
 		Record: j.nodes.bySlot[slot].record, Requests: own.requests.readable(), Gate: j.Gates.of(job, slot),
 	})
 }
 
-// tellSpent tells if a record leaves the job no tick.
-func (n *node) tellSpent(j *Journal) {
-	if job := j.catalog.JobOf(n.slot); job != nil && job.Valid() && job.Ticks.Spent(*n.record) {
-		j.loop.Tell(Spent{n.slot})
+// tellStop tells if a record leaves the job no tick, or pauses it.
+func (n *node) tellStop(j *Journal) {
+	job := j.catalog.JobOf(n.slot)
+	if job != nil && job.Valid() && (job.Ticks.Spent(*n.record) || job.Ticks.Failing(*n.record)) {
+		j.loop.Tell(Stops{n.slot, n.record})
 	}
 }

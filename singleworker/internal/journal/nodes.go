@@ -288,9 +288,10 @@ func (j *Journal) finish(n *node, w *write, err error) {
 		if w.isWithheld(j.member, j.catalog.JobOf(n.slot)) {
 			err = ticks.ErrWithheld
 		}
-		n.tellSpent(j)
+		n.tellStop(j)
 	case w.isResult() && !w.commit.Plan.Record.Open() && !errors.Is(err, ticks.ErrConflict), w.kind == amend:
 		n.open = "" // its run has a result, or can have none
+		n.tellStop(j)
 	}
 	w.done(n.record, err)
 	j.tellBusy(n)

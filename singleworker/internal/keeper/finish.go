@@ -9,11 +9,19 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Spent hears that an owned slot has claimed as many ticks as it may.
-func (k *Keeper) Spent(slot string) {
-	if job := k.catalog.JobOf(slot); job != nil {
+// Stops hears that an owned slot has claimed as many ticks as it may, by its record, or that as
+// many have failed as pause its job.
+func (k *Keeper) Stops(slot string, record *zkrec.Tick) {
+	job := k.catalog.JobOf(slot)
+	if job == nil || !job.Valid() {
+		return
+	}
+	if job.Ticks.Spent(*record) {
 		k.spent[job] = job.Version.Spec
 		k.Keep(job)
+	}
+	if job.Ticks.Failing(*record) && k.loop.Joined() && !k.pausing[job] {
+		k.pause(job, slot, record)
 	}
 }
 

@@ -33,9 +33,11 @@ type Keeper struct {
 	catalog  *catalog.Catalog
 	owner    *owner.Owner
 	reporter Reporter
+	self     string // the instance's ID
 
-	jobs  map[*catalog.Job]*kept
-	spent map[*catalog.Job]int32 // the version of the spec by which it is
+	jobs    map[*catalog.Job]*kept
+	spent   map[*catalog.Job]int32 // the version of the spec by which it is
+	pausing map[*catalog.Job]bool  // the pause of a failing job is being written
 }
 
 // kept is a job with shards.
@@ -79,9 +81,12 @@ type keptSlot struct {
 	reading session.OnePerTime
 }
 
-// New returns a keeper of nothing.
-func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, r Reporter) *Keeper {
-	return &Keeper{loop: loop, catalog: c, owner: o, reporter: r, jobs: make(map[*catalog.Job]*kept), spent: make(map[*catalog.Job]int32)}
+// New returns a keeper of nothing, of the instance with that ID.
+func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, r Reporter, self string) *Keeper {
+	return &Keeper{
+		loop: loop, catalog: c, owner: o, reporter: r, self: self,
+		jobs: make(map[*catalog.Job]*kept), spent: make(map[*catalog.Job]int32), pausing: make(map[*catalog.Job]bool),
+	}
 }
 
 // Joined has everything read again.

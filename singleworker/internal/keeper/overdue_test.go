@@ -25,7 +25,7 @@ import (
 func start(g *roomtest.Group, sid string, without ...string) *roomtest.Rooms {
 	g.T.Helper()
 	r := g.NewJournal(sid, without...)
-	k := keeper.New(r.Loop.Loop, r.Catalog, r.Owner, r.Runner)
+	k := keeper.New(r.Loop.Loop, r.Catalog, r.Owner, r.Runner, "me")
 	o := keeper.NewOverdue(r.Loop.Loop, r.Member, r.Catalog, r.Runner)
 	r.Add(roomtest.Room{
 		Joined: k.Joined,

@@ -98,6 +98,7 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	l.judgeLayoutOf(j, last, rec)
 	if rec.Manual == "" {
 		l.judgePaused(j, rec, !again)
+		l.judgeFailed(j, last, rec)
 	}
 	if !again && rec.Manual == "" {
 		l.judgeDelay(j, rec)
@@ -194,6 +195,21 @@ func (l *Ledger) judgePaused(j *Job, rec zkrec.Tick, first bool) {
 		if begins || leavesOut {
 			l.violatef(Claim, j.Name, "%s claims %s, attempt %d, and the job has been paused since %s", rec.SID, clockMs(rec.Tick), rec.Attempt, clockMs(p.Since))
 		}
+	}
+}
+
+// judgeFailed verifies that nothing of a schedule begins after as many failures, by the record, as
+// pause the job, until that was paused and resumed.
+func (l *Ledger) judgeFailed(j *Job, last, rec zkrec.Tick) {
+	if !j.Known.Spec || !j.Known.Switch || j.Spec.Job.PauseAfterFailures == 0 {
+		return
+	}
+	resumed := int64(0)
+	if p := j.Spec.Switch.Paused; p != nil {
+		resumed = p.Until
+	}
+	if n := j.Spec.Job.PauseAfterFailures; last.Failed >= n && last.FailedSince == resumed {
+		l.violatef(Claim, j.Name, "%s claims %s, and %d ticks have failed since %s, of %d that pause the job", rec.SID, clockMs(rec.Tick), last.Failed, clockMs(resumed), n)
 	}
 }
 

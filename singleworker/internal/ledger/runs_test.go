@@ -10,6 +10,35 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
+// TestPauseAfterFailures: no run of the schedule follows the failures that pause the job, unless it
+// was resumed.
+func TestPauseAfterFailures(t *testing.T) {
+	t.Parallel()
+	fail := func(w *world, failed int) {
+		w.own(1, "j", "a")
+		w.write(2, operator, set(tree.Job("j"), zkrec.Spec{Job: job.Job{Schedule: "*/10 * * * * ?", PauseAfterFailures: 3}}.Encode()))
+		w.record(10, "j", w.claimed("j", 10, "r1"))
+		w.end(11, "j", history.StateFailed)
+		rec := w.tick["j"]
+		rec.Failed = failed
+		w.record(11, "j", rec)
+	}
+	claim := func(w *world) {
+		rec := w.claimed("j", 20, "r2")
+		rec.Failed, rec.Started = w.tick["j"].Failed, ms(20)
+		w.record(20, "j", rec)
+	}
+	tell(t, []story{
+		{"before the last failure", func(w *world) { fail(w, 2); claim(w) }, nil},
+		{"after it", func(w *world) { fail(w, 3); claim(w) }, []ledger.Rule{ledger.Claim}},
+		{"after it, and a pause", func(w *world) {
+			fail(w, 3)
+			w.write(12, operator, set(tree.Register("j"), zkrec.Switch{Paused: &zkrec.Pause{Since: ms(12), Until: ms(13)}}.Encode()))
+			claim(w)
+		}, nil},
+	})
+}
+
 // TestMaxRuns: each claim of a tick counts, and none follows the last one.
 func TestMaxRuns(t *testing.T) {
 	t.Parallel()

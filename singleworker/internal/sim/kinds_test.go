@@ -40,7 +40,7 @@ func (w *world) untimed(job *jobs.Job) {
 
 // window gives a job a beginning, an end, or a number of runs, at times.
 func (w *world) window(job *jobs.Job) {
-	job.NotBefore, job.NotAfter, job.MaxRuns, job.Jitter = time.Time{}, time.Time{}, 0, 0
+	job.NotBefore, job.NotAfter, job.MaxRuns, job.Jitter, job.PauseAfterFailures = time.Time{}, time.Time{}, 0, 0, 0
 	if !w.Windows {
 		return
 	}
@@ -53,6 +53,9 @@ func (w *world) window(job *jobs.Job) {
 	}
 	if w.rng.IntN(2) == 0 {
 		job.MaxRuns = 1 + w.rng.IntN(9)
+	}
+	if w.rng.IntN(4) == 0 {
+		job.PauseAfterFailures = 1 + w.rng.IntN(3)
 	}
 	if w.rng.IntN(3) == 0 {
 		job.Jitter = time.Millisecond + w.upTo(4*time.Second)

@@ -46,6 +46,9 @@ func (v View) pausedNow() *zkrec.Pause {
 	if n := len(v.Frozen); n > 0 && v.Frozen[n-1].Lasts(v.Now) {
 		return &v.Frozen[n-1]
 	}
+	if v.Failing(v.Record) {
+		return aboutToPause
+	}
 	return v.PausedAt(v.Now)
 }
 

@@ -311,6 +311,7 @@ func End(of Job, r Record, o Outcome) Plan {
 			r.NextAttempt, r.NextAttemptAt = history.NextRetry, at.UnixMilli()
 		}
 	}
+	of.countFailed(&r)
 	plan := Plan{Change: true, Record: r, Entries: []Entry{{Run: r.Run}}}
 	if r.NextAttempt == "" {
 		plan.Request = r.Manual

@@ -30,7 +30,7 @@ var raising = []struct {
 	{5, func(j *job.Job) bool {
 		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0 || j.Interrupted.Asks()
 	}},
-	{SpecSchema, func(j *job.Job) bool { return len(j.Calendars) > 0 }},
+	{SpecSchema, func(j *job.Job) bool { return len(j.Calendars) > 0 || j.PauseAfterFailures > 0 }},
 }
 
 // SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that

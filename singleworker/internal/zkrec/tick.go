@@ -98,6 +98,10 @@ type Tick struct {
 	// schedule that it counts for. Each claim writes it.
 	Runs      int   `json:"slot_runs,omitempty"`
 	RunsSince int64 `json:"slot_runs_since,omitempty"`
+	// Failed is how many ticks in a row have failed for good, of a job with PauseAfterFailures,
+	// since FailedSince: the end of the job's last pause.
+	Failed      int   `json:"failed,omitempty"`
+	FailedSince int64 `json:"failed_since,omitempty"`
 	// History is where the slot's history was when this record was written, in the same transaction.
 	// Each write of the history writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
@@ -128,7 +132,7 @@ func (h *Held) UnmarshalJSON(data []byte) error { return h.unknown.Decode(data, 
 
 // Begin returns the record that has a new run: of t it keeps only the slot's fields.
 func (t Tick) Begin(watermark int64, run Run) Tick {
-	return Tick{Watermark: watermark, Run: run, Runs: t.Runs, RunsSince: t.RunsSince, lasting: t.lasting}
+	return Tick{Watermark: watermark, Run: run, Runs: t.Runs, RunsSince: t.RunsSince, Failed: t.Failed, FailedSince: t.FailedSince, lasting: t.lasting}
 }
 
 // Again is the run whose tick is to be run again next. Its NextAttempt is empty if nothing is.

@@ -142,6 +142,11 @@ var table = []field{
 		of: "Retries", flag: "retries", usage: "`NUMBER` how often a failed run is retried, 0 to 100; manual runs are not (default 0)",
 		title: "Retries", optional: true, name: "retries", line: retriesLine,
 	}, 0, job.MaxRetries, func(j *job.Job) *int { return &j.Retries }),
+	number(field{
+		of: "PauseAfterFailures", flag: "pause-after-failures", usage: "`NUMBER` of ticks in a row that fail, with their retries, before the job is paused, 1 to 100 (default: never)",
+		drop: "drop-pause-after-failures", dropUsage: "never pause the job because it fails",
+		title: "Pause after failures", optional: true, name: "pause after failures", try: "--pause-after-failures 5; swctl resume NAME ends the pause",
+	}, 1, job.MaxFailures, func(j *job.Job) *int { return &j.PauseAfterFailures }),
 	durationOr("none", field{
 		of: "Backoff", flag: "backoff", usage: "`DURATION` before the first retry; it doubles with each; or none (default 1s)",
 		name: "backoff",
