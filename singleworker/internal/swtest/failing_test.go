@@ -13,6 +13,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
 	"github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // A job whose ticks fail in a row is paused, whoever has run them, and begins to count again when
@@ -105,4 +106,43 @@ func TestPauseAfterFailures(t *testing.T) {
 		})
 		pass(t, c)
 	})
+}
+
+// A pause whose write is refused, or of which no answer comes, is written again, and no run begins
+// before.
+func TestPauseAfterFailuresIsWrittenAgain(t *testing.T) {
+	for name, action := range map[string]zkdev.Action{
+		"refused": zkdev.Refuse(zkdev.BadVersion), "before its answer": zkdev.CutAfter(), "not sent": zkdev.CutBefore(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				three(c, func(context.Context, *singleworker.Run) error { return errors.New("no disk") })
+				time.Sleep(settled)
+				if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "*/5 * * * * ?", PauseAfterFailures: 2}); err != nil {
+					t.Fatal(err)
+				}
+				var first time.Time // by the server, which handles one request at a time
+				c.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+					for _, op := range r.Ops {
+						if op.Op != zkdev.OpSetData || op.Path != c.Tree().Register("once") {
+							continue
+						}
+						if first.IsZero() {
+							first = time.Now()
+						}
+						if time.Since(first) < time.Minute {
+							return action
+						}
+					}
+					return zkdev.Pass()
+				})
+				time.Sleep(5 * time.Minute)
+				if s := status(t, c, "once"); s.Paused == nil || len(c.Runs()) != 2 || first.IsZero() {
+					t.Errorf("it is %s, paused %+v, after %d runs, first at %v", s.State, s.Paused, len(c.Runs()), first)
+				}
+				pass(t, c)
+			})
+		})
+	}
 }
