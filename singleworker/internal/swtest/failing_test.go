@@ -111,6 +111,7 @@ func TestPauseAfterFailures(t *testing.T) {
 // A pause whose write is refused, or of which no answer comes, is written again, and no run begins
 // before.
 func TestPauseAfterFailuresIsWrittenAgain(t *testing.T) {
+	t.Parallel()
 	for name, action := range map[string]zkdev.Action{
 		"refused": zkdev.Refuse(zkdev.BadVersion), "before its answer": zkdev.CutAfter(), "not sent": zkdev.CutBefore(),
 	} {
