@@ -20,7 +20,8 @@ import (
 
 // Calendars of random groups: jobs name them, they change, and at times somebody deletes one.
 
-func calendars(p *profile) { p.Calendars = true }
+// calendars has calendars that change, and instances that may hear of it late.
+func calendars(p *profile) { p.Calendars, p.Lagging = true, true }
 
 // calendarNames are all calendars of a group.
 var calendarNames = []string{"breaks", "holidays", "office"}

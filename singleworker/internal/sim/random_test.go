@@ -24,7 +24,7 @@ var inRandomSeeds = map[string]struct {
 	"running": {[]int{13}, 20}, "clock": {[]int{14}, 20}, "restart": {[]int{15}, 20}, "dormant": {[]int{15}, 20},
 	"kept after a reset": {[]int{12}, 100}, "kept in an empty tree": {[]int{12}, 20},
 	"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
-	"one more": {[]int{2, 8}, 20}, "forgotten runs": {[]int{2, 8}, 20}, "jitter": {[]int{2}, 20}, "calendar": {[]int{2, 8}, 20},
+	"one more": {[]int{2, 8}, 20}, "forgotten runs": {[]int{2, 8}, 20}, "jitter": {[]int{2}, 20}, "calendar": {[]int{2, 8}, 60},
 	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40},
 }
 
