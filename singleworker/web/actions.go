@@ -182,7 +182,7 @@ func (o *order) pause() (admin.PauseOptions, error) {
 	return opts, nil
 }
 
-// confirmed checks that the form has what was to be typed. named says what that is.
+// confirmed checks that the form has the text that was to be typed. The error calls it as named.
 func (o *order) confirmed(want, named string) error {
 	if typed := o.form.Get("confirm"); typed != want {
 		return &invalid.FieldError{Field: "Confirm", Value: typed, Err: errors.New("is not " + named)}

@@ -40,8 +40,8 @@ func (k *Keeper) pause(job *catalog.Job, slot string, record *zkrec.Tick) {
 	})
 }
 
-// paused takes in the outcome of a pause. One that was refused, or may have been written, is
-// decided again by what is known then.
+// paused takes in the outcome of a pause. After one that was refused, or may have been written, it
+// looks again whether the job is failing.
 func (k *Keeper) paused(job *catalog.Job, slot string, record *zkrec.Tick, why string, err error) {
 	delete(k.pausing, job)
 	if err == nil {

@@ -1,9 +1,6 @@
 package ticks
 
-import (
-	"github.com/swjobs/singleworker/singleworker/history"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
-)
+import "github.com/swjobs/singleworker/singleworker/history"
 
 // lastPause is the end of the job's last pause, or 0: failures count since then.
 func (j Job) lastPause() int64 {
@@ -44,6 +41,3 @@ func (j Job) countFailed(r *Record) {
 		r.FailedSince = j.lastPause()
 	}
 }
-
-// aboutToPause is a pause that is still to be written.
-var aboutToPause = &zkrec.Pause{}

@@ -47,7 +47,7 @@ func (v View) pausedNow() *zkrec.Pause {
 		return &v.Frozen[n-1]
 	}
 	if v.Failing(v.Record) {
-		return aboutToPause
+		return &zkrec.Pause{} // which is still to be written
 	}
 	return v.PausedAt(v.Now)
 }
