@@ -42,7 +42,8 @@ func startPostgres(tb testing.TB) string {
 	return address
 }
 
-// startMariaDB is startPostgres for MariaDB.
+// startMariaDB is startPostgres for MariaDB. Each server has a directory of its own for temporary
+// tables, since a server that starts removes all that it finds there, those of others too.
 func startMariaDB(tb testing.TB) string {
 	tb.Helper()
 	server, err := exec.LookPath("mariadbd")
@@ -50,14 +51,14 @@ func startMariaDB(tb testing.TB) string {
 		tb.Fatalf("no MariaDB: %v; run integration/packages.sh mariadb-server", err)
 	}
 	dir, as := dataDir(tb, "mysql")
-	data := filepath.Join(dir, "data")
-	run(tb, as, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+	data, temporary := "--datadir="+filepath.Join(dir, "data"), "--tmpdir="+dir
+	run(tb, as, "mariadb-install-db", "--no-defaults", data, temporary, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
 	port := freePort(tb)
 	start := filepath.Join(dir, "start.sql")
 	if err := os.WriteFile(start, []byte("CREATE DATABASE runlog;\nCREATE USER runlog@'127.0.0.1' IDENTIFIED BY 'secret';\nGRANT ALL ON runlog.* TO runlog@'127.0.0.1';\n"), 0o644); err != nil {
 		tb.Fatal(err)
 	}
-	serve(tb, as, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--socket="+filepath.Join(dir, "s"),
+	serve(tb, as, server, "--no-defaults", data, temporary, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--socket="+filepath.Join(dir, "s"),
 		"--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--init-file="+start, "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M")
 	await(tb, "mysql", fmt.Sprintf("runlog:secret@tcp(127.0.0.1:%d)/runlog", port))
 	return fmt.Sprintf("mariadb://runlog:secret@127.0.0.1:%d/runlog", port)
