@@ -25,16 +25,14 @@ type Examination struct {
 	Open error
 }
 
-// Examine reads a group, and asks each ZooKeeper server how it stands. It takes as long as List and
-// Instances, and as a server that does not answer: two seconds. Errors: ErrDenied, ErrUnavailable.
+// Examine reads a group, and asks each ZooKeeper server how it stands. It takes as long as Group,
+// and as a server that does not answer: two seconds. Errors: ErrDenied, ErrUnavailable.
 func (c *Client) Examine(ctx context.Context) (e Examination, err error) {
-	if e.Jobs, err = c.List(ctx); err != nil {
+	g, err := c.Group(ctx)
+	if err != nil {
 		return e, err
 	}
-	if e.Instances, err = c.Instances(ctx); err != nil {
-		return e, err
-	}
-	e.Servers = c.Servers(ctx)
+	e.Jobs, e.Instances, e.Servers = g.Jobs, g.Instances, c.Servers(ctx)
 	names, err := retried(ctx, c.conn, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
 	if err != nil {
 		return e, err

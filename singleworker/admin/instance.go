@@ -74,8 +74,9 @@ func (m members) instance(ctx context.Context, sid string) (d InstanceDetails, e
 			i.Owned++
 		}
 	}
-	err = m.readLife(ctx, &i)
-	d.Instance = i
+	one := []Instance{i}
+	err = m.readLives(ctx, one)
+	d.Instance = one[0]
 	return d, err
 }
 

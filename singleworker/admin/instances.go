@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/offset"
-	"github.com/swjobs/singleworker/singleworker/internal/task"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -121,36 +120,46 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 		if err != nil {
 			return nil, err
 		}
-		instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
-		return instances, task.Each(ctx, readers, instances, func(ctx context.Context, k int, _ Instance) error {
-			return c.readLife(ctx, &instances[k])
-		})
+		return c.withLives(ctx, all)
 	})
 }
 
-// readLife tells by the latest sign of life of an instance how long ago that was, and, unless the
+// withLives lists instances, sorted by ID, with their latest signs of life.
+func (m members) withLives(ctx context.Context, all map[string]Instance) ([]Instance, error) {
+	instances := slices.SortedFunc(maps.Values(all), func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return instances, m.readLives(ctx, instances)
+}
+
+// readLives tells by the latest signs of life of instances how long ago those were, and, unless an
 // instance has published it, how far its clock is ahead: it compares the time that it wrote there
 // with the time of ZooKeeper's write.
-func (m members) readLife(ctx context.Context, i *Instance) error {
-	if job.CheckNodeName(i.Incarnation) != nil {
-		return nil //nolint:nilerr // the record was made manually
+func (m members) readLives(ctx context.Context, instances []Instance) error {
+	var reads []zkconn.Read
+	var of []*Instance
+	for k := range instances {
+		if i := &instances[k]; job.CheckNodeName(i.Incarnation) == nil { // otherwise the record was made manually
+			of, reads = append(of, i), append(reads, zkconn.Read{Path: m.tree.Life(i.Incarnation)})
+		}
 	}
-	data, stat, err := m.conn.Get(ctx, m.tree.Life(i.Incarnation))
-	if errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, ErrDenied) {
-		return nil // it is not known
+	results, err := m.readMany(ctx, reads)
+	for k, r := range results {
+		if errors.Is(r.Err, zkconn.ErrNoNode) || errors.Is(r.Err, ErrDenied) {
+			continue // it is not known
+		}
+		if r.Err != nil {
+			return r.Err
+		}
+		i := of[k]
+		session := cmp.Or(time.Duration(i.place.record.SessionTimeout), defaultSessionTimeout)
+		if silent := m.clock.now().now.Sub(r.Stat.Mtime); silent > session/2 {
+			i.Silent = silent
+		}
+		if sent, err := zkrec.ParseBeat(r.Data); err == nil && i.ClockOffset == nil { // an edited one says nothing
+			offset := sent.Sub(r.Stat.Mtime)
+			i.ClockOffset = &offset
+		}
 	}
-	if err != nil {
-		return err
-	}
-	session := cmp.Or(time.Duration(i.place.record.SessionTimeout), defaultSessionTimeout)
-	if silent := m.clock.now().now.Sub(stat.Mtime); silent > session/2 {
-		i.Silent = silent
-	}
-	if sent, err := zkrec.ParseBeat(data); err == nil && i.ClockOffset == nil { // an edited one says nothing
-		offset := sent.Sub(stat.Mtime)
-		i.ClockOffset = &offset
-	}
-	return nil
+	return err
 }
 
 // Orders lists operators' orders, sorted by instance ID, including those for instances that are not
@@ -163,19 +172,23 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 		if err != nil {
 			return nil, err
 		}
-		orders := ordersIn(below[0].nodes)
-		var list []Order
-		for _, id := range slices.Sorted(maps.Keys(orders)) {
-			list = append(list, orderOf(id, orders[id]))
-		}
-		return append(list, ordersOf(exclusionsIn(below[1].nodes))...), cmp.Or(below[0].denied, below[1].denied)
+		return listedOrders(below[0], below[1]), cmp.Or(below[0].denied, below[1].denied)
 	})
+}
+
+// listedOrders are orders as Orders lists them.
+func listedOrders(orders, exclusions family) (list []Order) {
+	all := ordersIn(orders.nodes)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, orderOf(id, all[id]))
+	}
+	return append(list, ordersOf(exclusionsIn(exclusions.nodes))...)
 }
 
 // counted is nodes with the number of slots that each instance owns, which lags behind in its own
 // record.
 func (m members) counted(ctx context.Context) (all map[string]Instance, err error) {
-	if all, err = m.nodes(ctx); err != nil {
+	if all, _, err = m.nodes(ctx); err != nil {
 		return nil, err
 	}
 	jobs, err := m.children(ctx, m.tree.Root())
@@ -197,19 +210,22 @@ func (m members) counted(ctx context.Context) (all map[string]Instance, err erro
 
 // live reads the running instances by id.
 func (m members) live(ctx context.Context) (map[string]Instance, error) {
-	all, err := m.nodes(ctx)
-	maps.DeleteFunc(all, func(_ string, i Instance) bool { return i.State == InstanceNone })
+	all, _, err := m.nodes(ctx)
+	maps.DeleteFunc(all, isNone)
 	return all, err
 }
 
-// nodes reads what stands below the parent of the instances.
-func (m members) nodes(ctx context.Context) (map[string]Instance, error) {
+// isNone reports whether someone made the node manually, so that it is no instance.
+func isNone(_ string, i Instance) bool { return i.State == InstanceNone }
+
+// nodes reads what stands below the parent of the instances, and the orders that may be read.
+func (m members) nodes(ctx context.Context) (all map[string]Instance, list []Order, err error) {
 	below, err := m.below(ctx, m.tree.Orders(), m.tree.Exclusions(), m.tree.Instances())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orders, excluded := ordersIn(below[0].nodes), exclusionsIn(below[1].nodes) // who may not read them knows of none, as an instance
-	all := map[string]Instance{}
+	all = make(map[string]Instance)
 	for _, node := range below[2].nodes {
 		record, err := zkrec.ParseInstance(node.data)
 		state := record.State
@@ -230,7 +246,7 @@ func (m members) nodes(ctx context.Context) (map[string]Instance, error) {
 		instance.setPlace(record, excluded)
 		all[node.name] = instance
 	}
-	return all, below[2].denied
+	return all, listedOrders(below[0], below[1]), below[2].denied
 }
 
 // instanceOf returns an instance, with its order if that is in force.

@@ -76,11 +76,17 @@ func (o observer) list(ctx context.Context) ([]JobStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	list, _, err := o.listAmong(ctx, live)
+	return list, err
+}
+
+// listAmong is list with the instances that were read before. It also returns what was read of the
+// jobs.
+func (o observer) listAmong(ctx context.Context, live map[string]Instance) (list []JobStatus, all []reading, err error) {
 	names, err := o.children(ctx, o.tree.Root())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var list []JobStatus
 	var jobs []string
 	for _, name := range names {
 		switch is, err := zkrec.JobName(name); {
@@ -91,30 +97,30 @@ func (o observer) list(ctx context.Context) ([]JobStatus, error) {
 			jobs = append(jobs, name)
 		}
 	}
-	all, err := o.readings(ctx, jobs, false)
+	all, err = o.readings(ctx, jobs, false)
 	if err == nil && len(jobs) > 0 {
 		err = o.compare(ctx, live)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lists, _, err := o.declared(ctx, live, 2) // one has nothing to differ from
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	at, differ := o.clock.now(), differing(lists)
 	for _, r := range all {
 		switch status, err := r.listed(live, at); {
 		case errors.Is(err, ErrNotFound): // canceled meanwhile
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
 			status.setDeclarations(differ, at.now)
 			list = append(list, status)
 		}
 	}
 	slices.SortFunc(list, func(a, b JobStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	return list, all, nil
 }
 
 // listed is the status of a job as one of many: one that may not be read is invalid.
@@ -136,7 +142,7 @@ func invalidJob(name string, why reason.Reason) JobStatus {
 }
 
 // AwaitOwner waits until the job, or each of its shards, has an owner, or the
-// job is invalid, and returns its status. Errors: those of Get, or the cause of
+// job is invalid, and returns its status. Errors: as of Get, or the cause of
 // ctx if that is done first.
 func (c *Client) AwaitOwner(ctx context.Context, name string) (JobStatus, error) {
 	if err := checkSlot(name); err != nil {

@@ -56,7 +56,7 @@ func TestActions(t *testing.T) {
 		awaitNoon()
 		f, log := newFake(), new(bytes.Buffer)
 		s := serve(t, f, Options{AllowActions: true, Token: token, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		before := f.count("List")
+		before := f.count("Group")
 		s.get("/")
 		for _, test := range []struct {
 			sent
@@ -87,7 +87,7 @@ func TestActions(t *testing.T) {
 		if text := log.String(); strings.Count(text, "msg=action ") != 12 || !strings.Contains(text, "action=cancel of=nightly by=ann reason=because remote=192.0.2.1") || strings.Contains(text, token) {
 			t.Errorf("logged\n%s", text)
 		}
-		if s.get("/"); f.count("List") != before+2 {
+		if s.get("/"); f.count("Group") != before+2 {
 			t.Error("the pages show what was before the action")
 		}
 		s.wants("/job?name=nightly", `formaction="api/v1/jobs/nightly/trigger"`, `name="confirm"`)

@@ -18,16 +18,14 @@ type Client interface {
 
 // Reader reads for the pages.
 type Reader interface { //nolint:interfacebloat // it stands for half of a type
-	List(ctx context.Context) ([]admin.JobStatus, error)
+	Group(ctx context.Context) (admin.Group, error)
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	Job(ctx context.Context, name string) (admin.JobDetails, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
-	Instances(ctx context.Context) ([]admin.Instance, error)
 	Examine(ctx context.Context) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Gone(ctx context.Context) ([]admin.GoneInstance, error)
-	Orders(ctx context.Context) ([]admin.Order, error)
 	Calendars(ctx context.Context) ([]admin.Calendar, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
 	Clock() (now time.Time, ahead time.Duration, own bool)

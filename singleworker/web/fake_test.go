@@ -33,7 +33,7 @@ type fake struct {
 	changes   []string
 	triggered admin.TriggerOptions
 	fail      map[string]error // by call
-	hold      chan struct{}    // List waits until it is closed, or its context ends
+	hold      chan struct{}    // Group waits until it is closed, or its context ends
 	ahead     time.Duration    // this machine's clock
 }
 
@@ -110,7 +110,7 @@ func (f *fake) begin(ctx context.Context, call string) error {
 	if errors.Is(err, errPanic) {
 		panic(err)
 	}
-	if hold != nil && call == "List" {
+	if hold != nil && call == "Group" {
 		select {
 		case <-hold:
 		case <-ctx.Done():
@@ -126,9 +126,9 @@ func (f *fake) count(call string) int {
 	return f.calls[call]
 }
 
-func (f *fake) List(ctx context.Context) ([]admin.JobStatus, error) {
+func (f *fake) Group(ctx context.Context) (admin.Group, error) {
 	now, _, _ := f.Clock()
-	return judged(f.jobs, now), f.begin(ctx, "List")
+	return admin.Group{Jobs: judged(f.jobs, now), Instances: f.instances, Orders: slices.Clone(f.orders)}, f.begin(ctx, "Group")
 }
 
 // judged are jobs as they are read at that time.
@@ -187,10 +187,6 @@ func explained(past admin.History, at time.Time) admin.Explanation {
 	return x
 }
 
-func (f *fake) Instances(ctx context.Context) ([]admin.Instance, error) {
-	return f.instances, f.begin(ctx, "Instances")
-}
-
 func (f *fake) Examine(ctx context.Context) (admin.Examination, error) {
 	now, ahead, own := f.Clock()
 	servers := []admin.Server{{Address: "zk1:2181", State: admin.ServerServing, Mode: "standalone", Connections: 3}}
@@ -220,10 +216,6 @@ func (f *fake) Gone(ctx context.Context) ([]admin.GoneInstance, error) {
 
 func (f *fake) Log(ctx context.Context, _ admin.LogOptions) ([]admin.LogEntry, error) {
 	return f.log, f.begin(ctx, "Log")
-}
-
-func (f *fake) Orders(ctx context.Context) ([]admin.Order, error) {
-	return f.orders, f.begin(ctx, "Orders")
 }
 
 func (f *fake) Calendars(ctx context.Context) ([]admin.Calendar, error) {

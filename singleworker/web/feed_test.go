@@ -235,11 +235,11 @@ type readers struct {
 	lists int
 }
 
-func (c *readers) List(ctx context.Context) ([]admin.JobStatus, error) {
+func (c *readers) Group(ctx context.Context) (admin.Group, error) {
 	c.mu.Lock()
 	c.lists++
 	c.mu.Unlock()
-	return c.watched.List(ctx)
+	return c.watched.Group(ctx)
 }
 
 // A large group at rest is read every ten seconds, however many look at it, and at once when

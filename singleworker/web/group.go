@@ -32,21 +32,14 @@ func (g *group) changed() { g.readings.changed(groupKey) }
 func (g *group) snapshot(ctx context.Context) (*snapshot, error) {
 	return shared(ctx, g.readings, groupKey, func(ctx context.Context) (*snapshot, error) {
 		begun := time.Now()
-		s := new(snapshot)
-		var err error
-		if s.jobs, err = g.client.List(ctx); err != nil {
+		read, err := g.client.Group(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if s.instances, err = g.client.Instances(ctx); err != nil {
-			return nil, err
-		}
-		s.orders, err = g.client.Orders(ctx)
-		if err != nil && !errors.Is(err, admin.ErrDenied) { // without that right, they are not shown
-			return nil, err
-		}
+		s := &snapshot{jobs: read.Jobs, instances: read.Instances}
 		now, ahead, own := g.client.Clock()
 		s.at, s.clock = now.Add(-time.Since(begun)), words.Clock("the clock of the machine that serves this page", ahead, own)
-		s.orders = slices.DeleteFunc(s.orders, func(o admin.Order) bool {
+		s.orders = slices.DeleteFunc(read.Orders, func(o admin.Order) bool {
 			return slices.ContainsFunc(s.instances, func(i admin.Instance) bool { return i.ID == o.InstanceID || o.Host != "" && i.Host == o.Host })
 		})
 		s.jobList = sync.OnceValues(func() ([]byte, error) { return encoded(api.List("JobList", s.jobs), nil) })

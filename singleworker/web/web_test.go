@@ -263,19 +263,19 @@ func TestErrors(t *testing.T) {
 		for err, want := range map[error]int{
 			admin.ErrUnavailable: 503, admin.ErrDenied: 502, context.DeadlineExceeded: 504, admin.ErrTooLong: 409, errors.New("a bug"): 500, errPanic: 500,
 		} {
-			f.fail["List"] = err
+			f.fail["Group"] = err
 			for _, path := range []string{"/", "/jobs", "/api/v1/jobs"} {
 				if w := s.do(http.MethodGet, path, nil); w.Code != want || !strings.Contains(html.UnescapeString(w.Body.String()), err.Error()) {
 					t.Errorf("%s: %v: %d\n%s", path, err, w.Code, w.Body)
 				}
 			}
-			if n := f.count("List"); n != 1 {
+			if n := f.count("Group"); n != 1 {
 				t.Errorf("%v: %d readings in a period, want one", err, n)
 			}
-			f.calls["List"] = 0
+			f.calls["Group"] = 0
 			time.Sleep(defaultPeriod)
 		}
-		delete(f.fail, "List")
+		delete(f.fail, "Group")
 		s.get("/")
 	})
 }
@@ -298,14 +298,14 @@ func TestReadingsAreShared(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
-		for call, most := range map[string]int{"List": 5, "Instances": 5, "Orders": 5, "Job": 5} {
+		for call, most := range map[string]int{"Group": 5, "Job": 5} {
 			if n := f.count(call); n == 0 || n > most {
 				t.Errorf("%d calls of %s in ten seconds, want at most %d", n, call, most)
 			}
 		}
-		before := f.count("List")
+		before := f.count("Group")
 		time.Sleep(time.Hour)
-		if n := f.count("List"); n != before {
+		if n := f.count("Group"); n != before {
 			t.Errorf("%d readings while nobody looked", n-before)
 		}
 	})
@@ -335,16 +335,16 @@ func TestSlowReadings(t *testing.T) {
 		}
 		close(f.hold)
 		synctest.Wait()
-		if codes[1] != http.StatusOK || f.count("List") != 1 {
-			t.Errorf("the other: %d, after %d readings", codes[1], f.count("List"))
+		if codes[1] != http.StatusOK || f.count("Group") != 1 {
+			t.Errorf("the other: %d, after %d readings", codes[1], f.count("Group"))
 		}
 		time.Sleep(29 * time.Second)
-		if s.get("/"); f.count("List") != 1 {
+		if s.get("/"); f.count("Group") != 1 {
 			t.Error("no rest after a reading of three seconds")
 		}
 		time.Sleep(2 * time.Second)
-		if s.get("/"); f.count("List") != 2 {
-			t.Errorf("%d readings after half a minute", f.count("List"))
+		if s.get("/"); f.count("Group") != 2 {
+			t.Errorf("%d readings after half a minute", f.count("Group"))
 		}
 		f.hold = make(chan struct{})
 		time.Sleep(time.Minute)
@@ -408,7 +408,7 @@ func TestTimesShareReadings(t *testing.T) {
 			s.get("/api/v1/jobs/nightly/why?at=" + far)
 			s.get("/timeline?span=28d&end=" + far)
 		}
-		for _, call := range []string{"List", "Job", "Histories"} {
+		for _, call := range []string{"Group", "Job", "Histories"} {
 			if n := f.count(call); n != 1 {
 				t.Errorf("%d calls of %s, want one", n, call)
 			}

@@ -41,7 +41,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"parts.go"},
 	{"client.go", "leader.go", "servers.go"},
 	{"cancel.go", "foreign.go", "gone.go", "instances.go", "log.go", "names.go", "place.go", "repair.go", "roles.go"},
-	{"clear.go", "declared.go", "everywhere.go", "examine.go", "instance.go"},
+	{"clear.go", "declared.go", "everywhere.go", "group.go", "examine.go", "instance.go"},
 	{"conditions.go", "shard.go", "status.go"},
 	{"edit.go", "history.go"},
 	{"await.go", "calendars.go", "freeze.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},

@@ -99,6 +99,7 @@ var requests = map[string]request{
 	"Frozen":     func(ctx context.Context, c *admin.Client) error { _, err := c.Frozen(ctx); return err },
 	"Get":        func(ctx context.Context, c *admin.Client) error { _, err := c.Get(ctx, "job"); return err },
 	"List":       func(ctx context.Context, c *admin.Client) error { _, err := c.List(ctx); return err },
+	"Group":      func(ctx context.Context, c *admin.Client) error { _, err := c.Group(ctx); return err },
 	"AwaitOwner": func(ctx context.Context, c *admin.Client) error { _, err := c.AwaitOwner(ctx, "job"); return err },
 	"Unreadable": func(ctx context.Context, c *admin.Client) error { _, err := c.Unreadable(ctx, "job"); return err },
 	"Repair": func(ctx context.Context, c *admin.Client) error {
@@ -333,7 +334,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 			return err
 		})
 		ask("Trigger", "Backfill", "CancelRequests", "Drain", "AwaitDrained", "Enable", "AwaitOwner", "Disable", "AwaitDrained", "Enable",
-			"DisableAt", "Orders", "EnableAt", "List", "Get", "History", "Histories", "Instance", "Instances", "Names", "ServerTypes",
+			"DisableAt", "Orders", "EnableAt", "List", "Group", "Get", "History", "Histories", "Instance", "Instances", "Names", "ServerTypes",
 			"Foreign", "Unreadable", "Repair", "Requests", "Why", "Job", "Cancel", "Submit", "Clear")
 		entries, err := admin.On(m).Log(t.Context(), admin.LogOptions{})
 		var kinds []string

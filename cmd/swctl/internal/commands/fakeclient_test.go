@@ -364,6 +364,13 @@ func (f *fakeClient) Handlers(context.Context) ([]string, error) {
 
 func (f *fakeClient) ServerTypes(context.Context) ([]string, error) { return []string{"billing"}, nil }
 
+func (f *fakeClient) Group(ctx context.Context) (g admin.Group, err error) {
+	if g.Jobs, err = f.List(ctx); err == nil {
+		g.Instances, g.Orders = f.instances, f.orders
+	}
+	return g, err
+}
+
 func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
 }

@@ -23,6 +23,7 @@ import (
 type Client interface { //nolint:interfacebloat // it stands for a whole type, so that tests can have another
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
+	Group(ctx context.Context) (admin.Group, error) // for swctl ui
 	Names(ctx context.Context) ([]string, error)
 	ServerTypes(ctx context.Context) ([]string, error)
 	InstanceIDs(ctx context.Context) ([]string, error)
