@@ -7,7 +7,7 @@ import (
 )
 
 // Job reads a job, or one shard, once for its status, as Get has it, its history, its
-// requests and all its ticks. A job costs ZooKeeper five requests, with shards some more: one for
+// requests and all its ticks. A job costs ZooKeeper three requests, with shards some more: one for
 // about 250 records. Errors: as of Get.
 func (c *Client) Job(ctx context.Context, name string) (JobDetails, error) {
 	if err := checkSlot(name); err != nil {
@@ -17,11 +17,10 @@ func (c *Client) Job(ctx context.Context, name string) (JobDetails, error) {
 }
 
 func (o observer) details(ctx context.Context, name string) (JobDetails, error) {
-	live, err := o.judges(ctx)
-	if err != nil {
-		return JobDetails{}, err
+	r, live, err := o.among(ctx, name)
+	if err == nil {
+		err = o.compare(ctx, live)
 	}
-	r, err := o.reading(ctx, name, true)
 	if err == nil && r.of.spec.Canceled {
 		err = ErrNotFound
 	}

@@ -207,7 +207,7 @@ func (e *edit) once(ctx context.Context) error {
 	}
 	e.spec, e.before, e.changed = writtenAt(spec, e.now), old.Job.WithDefaults(), len(ops) > 0
 	if e.counts && !e.wrote {
-		was, err := e.ed.reading(ctx, e.name, false)
+		was, err := e.ed.reading(ctx, e.name, nil)
 		if err != nil {
 			return err
 		}

@@ -49,9 +49,12 @@ func (o observer) readPasts(ctx context.Context, question, name string) (job Job
 		return JobStatus{}, nil, err
 	}
 	err = o.conn.Retry(ctx, func() error {
-		live, err := o.judges(ctx)
+		r, live, err := o.among(ctx, name)
 		if err == nil {
-			job, pasts, err = o.pastsOf(ctx, name, live)
+			err = o.compare(ctx, live)
+		}
+		if err == nil {
+			job, pasts, err = o.pastsOf(r, live)
 		}
 		return err
 	})
@@ -64,21 +67,17 @@ func (o observer) readPasts(ctx context.Context, question, name string) (job Job
 // pasts reads a job, or a shard, and the records of the ticks of each of its
 // slots.
 func (o observer) pasts(ctx context.Context, name string) (JobStatus, []past, error) {
-	live, err := o.live(ctx)
+	r, live, err := o.among(ctx, name)
 	if err != nil {
 		return JobStatus{}, nil, err
 	}
-	return o.pastsOf(ctx, name, live)
+	return o.pastsOf(r, live)
 }
 
-// pastsOf is pasts with the instances that were read before.
-func (o observer) pastsOf(ctx context.Context, name string, live map[string]Instance) (JobStatus, []past, error) {
-	r, err := o.reading(ctx, name, true)
-	if err == nil && r.of.spec.Canceled {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return JobStatus{}, nil, err
+// pastsOf is pasts of what was read.
+func (o observer) pastsOf(r reading, live map[string]Instance) (JobStatus, []past, error) {
+	if r.of.spec.Canceled {
+		return JobStatus{}, nil, ErrNotFound
 	}
 	job, pasts := r.pasts(live, o.clock.now())
 	return job, pasts, nil

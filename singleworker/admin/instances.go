@@ -220,10 +220,20 @@ func isNone(_ string, i Instance) bool { return i.State == InstanceNone }
 
 // nodes reads what stands below the parent of the instances, and the orders that may be read.
 func (m members) nodes(ctx context.Context) (all map[string]Instance, list []Order, err error) {
-	below, err := m.below(ctx, m.tree.Orders(), m.tree.Exclusions(), m.tree.Instances())
+	below, err := m.below(ctx, m.rolls()...)
 	if err != nil {
 		return nil, nil, err
 	}
+	return m.nodesIn(below)
+}
+
+// rolls are the nodes below which instances and orders are.
+func (m members) rolls() []string {
+	return []string{m.tree.Orders(), m.tree.Exclusions(), m.tree.Instances()}
+}
+
+// nodesIn is nodes as the rolls were read.
+func (m members) nodesIn(below []family) (all map[string]Instance, list []Order, err error) {
 	orders, excluded := ordersIn(below[0].nodes), exclusionsIn(below[1].nodes) // who may not read them knows of none, as an instance
 	all = make(map[string]Instance)
 	for _, node := range below[2].nodes {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,15 +26,31 @@ func (c *Client) Get(ctx context.Context, name string) (JobStatus, error) {
 }
 
 func (o observer) get(ctx context.Context, name string) (JobStatus, error) {
-	live, err := o.judges(ctx)
-	if err != nil {
-		return JobStatus{}, err
+	r, live, err := o.among(ctx, name)
+	if err == nil {
+		err = o.compare(ctx, live)
 	}
-	r, err := o.reading(ctx, name, true) // histories, too: an unreadable one makes the job invalid
 	if err != nil {
 		return JobStatus{}, err
 	}
 	return o.completed(ctx, r, r.status(live, o.clock.now()), live)
+}
+
+// among reads a job, or one shard, with its histories, as an unreadable one makes the job invalid,
+// and the instances that live, in as few requests as the job alone.
+func (o observer) among(ctx context.Context, name string) (reading, map[string]Instance, error) {
+	also := &beside{lists: lists{parents: o.rolls()}}
+	r, err := o.reading(ctx, name, also)
+	if err != nil {
+		return reading{}, nil, err
+	}
+	below, err := also.families(ctx, o.reader, also.nodes)
+	if err != nil {
+		return reading{}, nil, err
+	}
+	live, _, err := o.nodesIn(below)
+	maps.DeleteFunc(live, isNone)
+	return r, live, err
 }
 
 // completed adds to a status which records cannot be read, and how instances declare the job.
@@ -97,7 +114,7 @@ func (o observer) listAmong(ctx context.Context, live map[string]Instance) (list
 			jobs = append(jobs, name)
 		}
 	}
-	all, err = o.readings(ctx, jobs, false)
+	all, err = o.readings(ctx, jobs)
 	if err == nil && len(jobs) > 0 {
 		err = o.compare(ctx, live)
 	}

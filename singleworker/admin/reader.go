@@ -60,31 +60,60 @@ type family struct {
 // below reads the children of nodes that may be missing, in two requests, however many those are.
 // Children that go meanwhile are left out.
 func (rd reader) below(ctx context.Context, parents ...string) ([]family, error) {
-	lists := make([]zkconn.Read, len(parents))
-	for i, parent := range parents {
-		lists[i] = zkconn.Read{Path: parent, Children: true}
+	l := lists{parents: parents}
+	listed, err := rd.readMany(ctx, l.reads())
+	if err == nil {
+		err = l.take(listed)
 	}
-	listed, err := rd.readMany(ctx, lists)
 	if err != nil {
 		return nil, err
 	}
-	families := make([]family, len(parents))
-	var paths []string
-	of := make(map[string]*family)
-	for i, parent := range parents {
-		list := listed[i]
+	nodes, err := rd.readMany(ctx, zkconn.ReadsOf(l.paths...))
+	if err != nil {
+		return nil, err
+	}
+	return l.families(ctx, rd, nodes)
+}
+
+// lists are the lists of the children of nodes that may be missing.
+type lists struct {
+	parents []string
+	denied  []error  // by parent: why it may not be listed
+	paths   []string // of all children
+}
+
+func (l *lists) reads() []zkconn.Read {
+	reads := zkconn.ReadsOf(l.parents...)
+	for i := range reads {
+		reads[i].Children = true
+	}
+	return reads
+}
+
+// take takes in the lists as they were read.
+func (l *lists) take(listed []zkconn.ReadResult) error {
+	l.denied, l.paths = make([]error, len(l.parents)), nil
+	for i, list := range listed {
 		switch {
 		case errors.Is(list.Err, ErrDenied):
-			families[i].denied = list.Err
+			l.denied[i] = list.Err
 		case list.Err != nil && !errors.Is(list.Err, zkconn.ErrNoNode):
-			return nil, list.Err
+			return list.Err
 		}
 		for _, name := range list.Names {
-			paths = append(paths, parent+"/"+name)
+			l.paths = append(l.paths, l.parents[i]+"/"+name)
 		}
-		of[parent] = &families[i]
 	}
-	return families, rd.eachAt(ctx, paths, func(parent string, node child) { of[parent].nodes = append(of[parent].nodes, node) })
+	return nil
+}
+
+// families are the children by parent, as they were read.
+func (l *lists) families(ctx context.Context, rd reader, nodes []zkconn.ReadResult) ([]family, error) {
+	all, of := make([]family, len(l.parents)), make(map[string]*family)
+	for i, parent := range l.parents {
+		all[i].denied, of[parent] = l.denied[i], &all[i]
+	}
+	return all, rd.passOn(ctx, l.paths, nodes, func(parent string, node child) { of[parent].nodes = append(of[parent].nodes, node) })
 }
 
 // eachChild is below for one node.
@@ -111,11 +140,15 @@ func (rd reader) eachOf(ctx context.Context, parent string, names []string, use 
 // eachAt reads nodes, but for those that are missing, and passes each on with the path of its
 // parent.
 func (rd reader) eachAt(ctx context.Context, paths []string, use func(parent string, node child)) error {
-	reads := make([]zkconn.Read, len(paths))
-	for i, path := range paths {
-		reads[i] = zkconn.Read{Path: path}
+	results, err := rd.readMany(ctx, zkconn.ReadsOf(paths...))
+	if err != nil {
+		return err
 	}
-	results, err := rd.readMany(ctx, reads)
+	return rd.passOn(ctx, paths, results, use)
+}
+
+// passOn is eachAt for nodes as they were read.
+func (rd reader) passOn(ctx context.Context, paths []string, results []zkconn.ReadResult, use func(parent string, node child)) error {
 	for i, r := range results {
 		parent, name := path.Split(paths[i])
 		node := child{name: name, data: r.Data, stat: r.Stat}
@@ -132,7 +165,7 @@ func (rd reader) eachAt(ctx context.Context, paths []string, use func(parent str
 		}
 		use(strings.TrimSuffix(parent, "/"), node)
 	}
-	return err
+	return nil
 }
 
 // calendars reads the calendars by which the ticks of specs are judged. One that does not exist is

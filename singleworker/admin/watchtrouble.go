@@ -128,7 +128,7 @@ func (w *watcher) readTroubles(ctx context.Context) error {
 	}
 	slices.Sort(due)
 	return w.inParts(due, func(names []string) error {
-		all, err := w.c.readings(ctx, names, false)
+		all, err := w.c.readings(ctx, names)
 		if err != nil {
 			return err
 		}

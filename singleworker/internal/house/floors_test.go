@@ -36,7 +36,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 }, "admin": {
 	{"clock.go", "errors.go", "hung.go"},
 	{"reader.go", "types.go"},
-	{"event.go", "parsed.go", "records.go"},
+	{"event.go", "parsed.go", "records.go", "round.go"},
 	{"overdue.go", "watchticks.go", "writer.go"},
 	{"parts.go"},
 	{"client.go", "leader.go", "servers.go"},
