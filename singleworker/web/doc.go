@@ -69,8 +69,8 @@
 // watch serves all streams. Nothing is read while nobody looks.
 //
 // One address, or 64 bits of IPv6, has at most 16 requests answered at once. Things beside the
-// group as a whole are read for it with 300 requests to ZooKeeper, and ten more each second. A job
-// takes five. Beyond that it waits for up to two seconds or gets status 429, but whoever keeps one
+// group as a whole are read for it with 120 requests to ZooKeeper, and one more each 150 ms. A job
+// takes three. Beyond that it waits for up to two seconds or gets status 429, but whoever keeps one
 // page open never does: the more requests a thing takes, the longer it is kept, up to ten seconds.
 // Behind a proxy that Options.Proxies does not name, all its clients are one address. If 256
 // streams are open, the address that has most makes room for others. A browser that asks for

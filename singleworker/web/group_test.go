@@ -117,7 +117,7 @@ func TestLargeReadingsAreNotFree(t *testing.T) {
 			t.Errorf("one large job, looked at for %v: %d requests, %d refused", took, sent, refused)
 		}
 		sent, _, took := look("198.51.100.2:1", large...)
-		if most := 300 + int(took/(100*time.Millisecond)) + 100; sent > most || sent < most/2 {
+		if most := 120 + int(took/(150*time.Millisecond)) + 100; sent > most || sent < most/2 {
 			t.Errorf("%d requests in %v, want at most %d", sent, took, most)
 		}
 	})

@@ -25,18 +25,19 @@ const (
 )
 
 // perEach and perAll are the budgets of requests to ZooKeeper by the readings that viewers cause,
-// beside those that all share: of one address, and of all together.
+// beside those that all share: of one address, and of all together. A job with its run log is two
+// usual readings: an address has twenty at once, and then one each second.
 var (
-	perEach = budget{every: 100 * time.Millisecond, burst: 300}
+	perEach = budget{every: 150 * time.Millisecond, burst: 120}
 	perAll  = budget{every: 5 * time.Millisecond, burst: 2000}
 )
 
 const (
 	// usual is how many requests a reading is taken for before it is made: a job has as many.
-	usual = 5
+	usual = 3
 	// largest is how many it is taken for at most. Made every ten seconds, it leaves half of the
 	// budget to the other readings of a page.
-	largest = 50
+	largest = 33
 )
 
 // errTooFast refuses requests beyond the budget.
