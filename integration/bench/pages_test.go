@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -21,13 +23,19 @@ const refresh = 15 * time.Second
 
 // pages measures the viewers' cost to ZooKeeper: one with a page that is open, a hundred, and one
 // who asks for another time of another job a hundred times a second. Each has a separate loopback
-// address.
+// address. Beside all requests that the server gets, it tells those that the pages send: instances
+// read everything again now and then, in a group of 10,000 jobs for minutes.
 func (g *group) pages() {
 	g.t.Helper()
 	if !g.wants("pages") {
 		return
 	}
-	client, err := admin.Dial(g.t.Context(), admin.Config{Servers: g.server.Addr(), ServerType: serverType})
+	var sent atomic.Int64
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return counted{conn, &sent}, err
+	}
+	client, err := admin.Dial(g.t.Context(), admin.Config{Servers: g.server.Addr(), ServerType: serverType, Dial: dial})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -39,13 +47,28 @@ func (g *group) pages() {
 	site := httptest.NewServer(handler)
 	defer site.Close()
 	one := func(ctx context.Context, k int) { open(ctx, site.URL, k) }
-	g.look("one", 1, one)
-	g.look("hundred", 100, one)
-	g.look("hostile", 1, func(ctx context.Context, k int) { attack(ctx, site.URL, k, g.Jobs) })
+	g.look("one", 1, &sent, one)
+	g.look("hundred", 100, &sent, one)
+	g.look("hostile", 1, &sent, func(ctx context.Context, k int) { attack(ctx, site.URL, k, g.Jobs) })
+}
+
+// counted counts requests, of which each begins with its length.
+type counted struct {
+	net.Conn
+
+	sent *atomic.Int64
+}
+
+func (c counted) Write(frames []byte) (int, error) {
+	const head = 4
+	for rest := frames; len(rest) >= head; rest = rest[min(len(rest), head+int(binary.BigEndian.Uint32(rest))):] {
+		c.sent.Add(1)
+	}
+	return c.Conn.Write(frames)
 }
 
 // look measures the requests while some look.
-func (g *group) look(name string, viewers int, open func(ctx context.Context, k int)) {
+func (g *group) look(name string, viewers int, sent *atomic.Int64, open func(ctx context.Context, k int)) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	var all sync.WaitGroup
@@ -53,9 +76,10 @@ func (g *group) look(name string, viewers int, open func(ctx context.Context, k 
 		all.Go(func() { open(ctx, k) })
 	}
 	time.Sleep(g.settle)
-	before, begun := g.requests(), time.Now()
+	before, own, begun := g.requests(), sent.Load(), time.Now()
 	time.Sleep(min(g.window, 2*refresh))
-	l := newLine("Pages/"+name, g.size).add(g.requestsSince(before)/time.Since(begun).Seconds(), "req/s")
+	seconds := time.Since(begun).Seconds()
+	l := newLine("Pages/"+name, g.size).add(g.requestsSince(before)/seconds, "req/s").add(float64(sent.Load()-own)/seconds, "pages-req/s")
 	cancel()
 	all.Wait()
 	g.print(l)
