@@ -15,9 +15,7 @@ type Examination struct {
 	Ahead   time.Duration // as Client.Clock returns them
 	Own     bool
 	Servers []Server
-	Jobs    []JobStatus // as List returns them
-	// Instances are as Client.Instances returns them.
-	Instances []Instance
+	Group
 	// NamesBytes is how long the list of the jobs' names is, as ZooKeeper sends it.
 	NamesBytes int
 	// Open is an ErrOpenACL if anybody may change the group although the Client has credentials, or
@@ -25,14 +23,11 @@ type Examination struct {
 	Open error
 }
 
-// Examine reads a group, and asks each ZooKeeper server how it stands. It takes as long as Group,
-// and as a server that does not answer: two seconds. Errors: ErrDenied, ErrUnavailable.
-func (c *Client) Examine(ctx context.Context) (e Examination, err error) {
-	g, err := c.Group(ctx)
-	if err != nil {
-		return e, err
-	}
-	e.Jobs, e.Instances, e.Servers = g.Jobs, g.Instances, c.Servers(ctx)
+// Examine asks each ZooKeeper server how it stands, and reads what there is to know of a group
+// beside what Group has returned, in a few requests. It takes as long as a server that does not
+// answer: two seconds. Errors: ErrDenied, ErrUnavailable.
+func (c *Client) Examine(ctx context.Context, g Group) (e Examination, err error) {
+	e.Group, e.Servers = g, c.Servers(ctx)
 	names, err := retried(ctx, c.conn, "list jobs", func() ([]string, error) { return c.children(ctx, c.tree.Root()) })
 	if err != nil {
 		return e, err

@@ -13,7 +13,7 @@ import (
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		if e, err := w.c.Examine(w.Context()); err != nil || len(e.Servers) != 1 || e.Servers[0].Mode != "standalone" || e.NamesBytes != 0 {
+		if e, err := w.c.Examine(w.Context(), Group{}); err != nil || len(e.Servers) != 1 || e.Servers[0].Mode != "standalone" || e.NamesBytes != 0 {
 			t.Errorf("before there is a group: %+v, %v", e, err)
 		}
 		w.submit(job.Job{Name: "nightly", Schedule: "@daily", Args: map[string]string{"to": "ops"}})
@@ -22,7 +22,12 @@ func TestExamine(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.multi(zkconn.CreateEphemeralOp(w.c.tree.Instance("app-1"), record.Encode()))
-		e, err := w.c.Examine(w.Context())
+		g, err := w.c.Group(w.Context())
+		w.must(err)
+		var e Examination
+		if n := w.requestsOf(func() { e, err = w.c.Examine(w.Context(), g) }); n > 3 {
+			t.Errorf("%d requests beside those for the group", n)
+		}
 		if err != nil || len(e.Jobs) != 1 || len(e.Instances) != 1 || e.Open != nil || e.NamesBytes < len("nightly") {
 			t.Fatalf("%+v, %v", e, err)
 		}
@@ -42,7 +47,7 @@ func TestExamineOpenGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if e, err := c.Examine(w.Context()); err != nil || !errors.Is(e.Open, ErrOpenACL) {
+		if e, err := c.Examine(w.Context(), Group{}); err != nil || !errors.Is(e.Open, ErrOpenACL) {
 			t.Errorf("%v, %v; want an ErrOpenACL", e.Open, err)
 		}
 	})

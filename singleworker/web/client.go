@@ -22,7 +22,7 @@ type Reader interface { //nolint:interfacebloat // it stands for half of a type
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	Job(ctx context.Context, name string) (admin.JobDetails, error)
 	Histories(ctx context.Context, jobs []admin.JobStatus) ([][]history.Entry, error)
-	Examine(ctx context.Context) (admin.Examination, error)
+	Examine(ctx context.Context, g admin.Group) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Gone(ctx context.Context) ([]admin.GoneInstance, error)

@@ -56,7 +56,11 @@ func (d documents) instances(r *http.Request) ([]byte, error) {
 }
 
 func (d documents) doctor(r *http.Request) ([]byte, error) {
-	e, err := d.group.examination(r.Context())
+	s, err := d.group.snapshot(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	e, err := d.group.examination(r.Context(), s)
 	return encoded(api.List("CheckList", doctor.Checks(e)), err)
 }
 

@@ -187,10 +187,10 @@ func explained(past admin.History, at time.Time) admin.Explanation {
 	return x
 }
 
-func (f *fake) Examine(ctx context.Context) (admin.Examination, error) {
+func (f *fake) Examine(ctx context.Context, g admin.Group) (admin.Examination, error) {
 	now, ahead, own := f.Clock()
 	servers := []admin.Server{{Address: "zk1:2181", State: admin.ServerServing, Mode: "standalone", Connections: 3}}
-	return admin.Examination{Now: now, Ahead: ahead, Own: own, Servers: servers, Jobs: judged(f.jobs, now), Instances: f.instances}, f.begin(ctx, "Examine")
+	return admin.Examination{Now: now, Ahead: ahead, Own: own, Servers: servers, Group: g}, f.begin(ctx, "Examine")
 }
 
 func (f *fake) Instance(ctx context.Context, sid string) (admin.InstanceDetails, error) {

@@ -70,8 +70,11 @@ func (g *group) whoDid(ctx context.Context) ([]admin.LogEntry, error) {
 	})
 }
 
-func (g *group) examination(ctx context.Context) (admin.Examination, error) {
-	return shared(ctx, g.readings, "doctor", g.client.Examine)
+// examination is of a snapshot of at most a period before s.
+func (g *group) examination(ctx context.Context, s *snapshot) (admin.Examination, error) {
+	return shared(ctx, g.readings, "doctor", func(ctx context.Context) (admin.Examination, error) {
+		return g.client.Examine(ctx, admin.Group{Jobs: s.jobs, Instances: s.instances})
+	})
 }
 
 // gone are the instances that left within the last day, or none without the right to read them.

@@ -294,11 +294,13 @@ func TestReadingsAreShared(t *testing.T) {
 				go s.get("/")
 				go s.get("/api/v1/jobs")
 				go s.get("/job?name=nightly")
+				go s.get("/doctor")
+				go s.get("/api/v1/doctor")
 			}
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
-		for call, most := range map[string]int{"Group": 5, "Job": 5} {
+		for call, most := range map[string]int{"Group": 5, "Job": 5, "Examine": 5} {
 			if n := f.count(call); n == 0 || n > most {
 				t.Errorf("%d calls of %s in ten seconds, want at most %d", n, call, most)
 			}

@@ -41,8 +41,8 @@ func (p *pages) whoDid(r *http.Request, _ *snapshot) (view, error) {
 }
 
 // doctor is the result of each check of the group as a whole.
-func (p *pages) doctor(r *http.Request, _ *snapshot) (view, error) {
-	e, err := p.group.examination(r.Context())
+func (p *pages) doctor(r *http.Request, s *snapshot) (view, error) {
+	e, err := p.group.examination(r.Context(), s)
 	if err != nil {
 		return view{}, err
 	}

@@ -31,8 +31,10 @@ func well() admin.Examination {
 	}
 	return admin.Examination{
 		Now: noon, NamesBytes: 20, Servers: []admin.Server{server("zk1:2181", "follower"), server("zk2:2181", "leader"), server("zk3:2181", "follower")},
-		Instances: []admin.Instance{instance("app-1"), instance("app-2"), instance("app-3")},
-		Jobs:      []admin.JobStatus{jobOf("nightly", nil), jobOf("report", nil)},
+		Group: admin.Group{
+			Instances: []admin.Instance{instance("app-1"), instance("app-2"), instance("app-3")},
+			Jobs:      []admin.JobStatus{jobOf("nightly", nil), jobOf("report", nil)},
+		},
 	}
 }
 

@@ -394,7 +394,9 @@ func (h *hostile) list(client *admin.Client) {
 	h.encodes("gone", gone, err)
 	did, err := client.Log(h.ctx, admin.LogOptions{})
 	h.encodes("log", did, err)
-	e, err := client.Examine(h.ctx)
+	g, err := client.Group(h.ctx)
+	h.encodes("group", g, err)
+	e, err := client.Examine(h.ctx, g)
 	h.encodes("doctor", doctor.Checks(e), err)
 }
 

@@ -152,9 +152,12 @@ var requests = map[string]request{
 		_, err := c.DeleteCalendar(ctx, "calendar", admin.CalendarOptions{})
 		return err
 	},
-	"Gone":        func(ctx context.Context, c *admin.Client) error { _, err := c.Gone(ctx); return err },
-	"Outages":     func(ctx context.Context, c *admin.Client) error { _, err := c.Outages(ctx); return err },
-	"Examine":     func(ctx context.Context, c *admin.Client) error { _, err := c.Examine(ctx); return err },
+	"Gone":    func(ctx context.Context, c *admin.Client) error { _, err := c.Gone(ctx); return err },
+	"Outages": func(ctx context.Context, c *admin.Client) error { _, err := c.Outages(ctx); return err },
+	"Examine": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.Examine(ctx, admin.Group{})
+		return err
+	},
 	"InstanceIDs": func(ctx context.Context, c *admin.Client) error { _, err := c.InstanceIDs(ctx); return err },
 	"Handlers":    func(ctx context.Context, c *admin.Client) error { _, err := c.Handlers(ctx); return err },
 	"Roles":       func(ctx context.Context, c *admin.Client) error { _, err := c.Roles(ctx); return err },

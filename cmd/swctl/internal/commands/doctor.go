@@ -35,10 +35,14 @@ func examine(ctx context.Context, c *call) error {
 	}
 	var checks []doctor.Check
 	err := c.reading(ctx, func(ctx context.Context, client group.Client) error {
-		e, err := client.Examine(ctx)
-		if err == nil && len(e.Jobs)+len(e.Instances) == 0 {
+		g, err := client.Group(ctx)
+		if err == nil && len(g.Jobs)+len(g.Instances) == 0 {
 			err = empty(ctx, c.Settings, client)
 		}
+		if err != nil {
+			return err
+		}
+		e, err := client.Examine(ctx, g)
 		checks = doctor.Checks(e)
 		return err
 	})

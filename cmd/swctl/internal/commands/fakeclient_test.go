@@ -375,9 +375,8 @@ func (f *fakeClient) Instances(ctx context.Context) ([]admin.Instance, error) {
 	return f.instances, f.begin(ctx, "Instances")
 }
 
-func (f *fakeClient) Examine(ctx context.Context) (admin.Examination, error) {
-	jobs, err := f.List(ctx)
-	return admin.Examination{Now: testNow, Servers: f.servers, Jobs: jobs, Instances: f.instances, NamesBytes: 64}, err
+func (f *fakeClient) Examine(_ context.Context, g admin.Group) (admin.Examination, error) {
+	return admin.Examination{Now: testNow, Servers: f.servers, Group: g, NamesBytes: 64}, nil
 }
 
 func (f *fakeClient) Foreign(ctx context.Context, root, _ string) ([]admin.ForeignNode, error) {

@@ -23,13 +23,13 @@ import (
 type Client interface { //nolint:interfacebloat // it stands for a whole type, so that tests can have another
 	Get(ctx context.Context, name string) (admin.JobStatus, error)
 	List(ctx context.Context) ([]admin.JobStatus, error)
-	Group(ctx context.Context) (admin.Group, error) // for swctl ui
+	Group(ctx context.Context) (admin.Group, error)
 	Names(ctx context.Context) ([]string, error)
 	ServerTypes(ctx context.Context) ([]string, error)
 	InstanceIDs(ctx context.Context) ([]string, error)
 	Handlers(ctx context.Context) ([]string, error)
 	Instances(ctx context.Context) ([]admin.Instance, error)
-	Examine(ctx context.Context) (admin.Examination, error)
+	Examine(ctx context.Context, g admin.Group) (admin.Examination, error)
 	Instance(ctx context.Context, sid string) (admin.InstanceDetails, error)
 	Gone(ctx context.Context) ([]admin.GoneInstance, error)
 	History(ctx context.Context, name string) (admin.History, error)
