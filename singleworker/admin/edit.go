@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/signals"
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -49,10 +51,10 @@ func (ed editor) edit(ctx context.Context, name string, d zkrec.Deed, change fun
 			return zkrec.Spec{}, err
 		}
 		var err error
-		if e.calendars, err = ed.calendars(ctx, zkrec.Spec{Job: edited}); err != nil {
+		if e.basis, err = ed.basis(ctx, nil, zkrec.Spec{Job: edited}); err != nil {
 			return zkrec.Spec{}, err
 		}
-		edited = e.calendars.Into(zkrec.Spec{Job: edited}).Job
+		edited = e.basis.Into(zkrec.Spec{Job: edited}).Job
 		if err := checkEdit(old.Job, edited, now); err != nil {
 			return zkrec.Spec{}, err
 		}
@@ -98,7 +100,13 @@ func checkEdit(old, edited job.Job, now time.Time) error {
 func checkFires(j job.Job, now time.Time) error {
 	schedule, err := j.ParseSchedule()
 	switch {
-	case err != nil || !schedule.Ended(now):
+	case err != nil:
+	case schedule.After():
+		next := schedule.Next(now)
+		if within := ticks.Later(now, j.NotBefore).AddDate(1, 0, 0); next.IsZero() || next.After(within) {
+			err = job.Invalid("After", strings.Join(j.After, ", "), errors.New("leaves no tick within a year: their schedules have no time in common"))
+		}
+	case !schedule.Ended(now):
 	case !j.NotAfter.IsZero():
 		err = job.Invalid("NotAfter", j.NotAfter.Format(time.RFC3339), errors.New("leaves no tick that is to come"))
 	default:
@@ -122,14 +130,14 @@ func nextOf(tree zkrec.Tree, spec zkrec.Spec, now time.Time) time.Time {
 // edit changes the spec, or the switch, of a job that exists, over its tries. What stays as it is
 // is not written.
 type edit struct {
-	ed        editor
-	name      string
-	change    func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
-	dryRun    bool
-	deed      zkrec.Deed
-	calendars zkrec.ReadCalendars // that the edited job names
-	counts    bool                // through is wanted
-	now       time.Time           // the group's
+	ed     editor
+	name   string
+	change func(old zkrec.Spec, now time.Time) (zkrec.Spec, error) // returns them as they are to be
+	dryRun bool
+	deed   zkrec.Deed
+	basis  basis     // of the edited job
+	counts bool      // through is wanted
+	now    time.Time // the group's
 
 	target
 
@@ -194,7 +202,7 @@ func (e *edit) once(ctx context.Context) error {
 	record, switched := spec.Encode(), spec.Switch.Encode()
 	rewritten, ops := !bytes.Equal(record, old.Encode()), []zkconn.Op(nil)
 	if rewritten {
-		ops = append([]zkconn.Op{zkconn.SetOp(e.ed.tree.Job(e.name), record, read.stat.Version)}, calendarOps(e.ed.tree, spec, e.calendars)...)
+		ops = append([]zkconn.Op{zkconn.SetOp(e.ed.tree.Job(e.name), record, read.stat.Version)}, e.basis.ops(spec)...)
 	}
 	if !bytes.Equal(switched, old.Switch.Encode()) {
 		ops = append(ops, read.register.write(switched))

@@ -68,7 +68,7 @@ func (r records) parse() (of parsed) {
 	}
 	var turned zkrec.Switch
 	turned, of.turnedErr = r.register.turned()
-	of.spec = r.calendars.Into(of.spec.WrittenAt(r.stat.Mtime).With(turned))
+	of.spec = r.basis.Into(of.spec.WrittenAt(r.stat.Mtime).With(turned))
 	of.frozen = r.freeze.Of(zkrec.JobOfSlot(r.slot))
 	of.declared = of.spec.Declared != "" && !of.spec.Overridden()
 	if of.err = of.spec.Check(); of.err == nil {

@@ -26,11 +26,11 @@ type reading struct {
 // instance.
 type records struct {
 	slot       string
-	spec       []byte              // of the job
-	stat       zkconn.Stat         // of the spec
-	register   node                // of the job, with its switch
-	registered []string            // for the job
-	calendars  zkrec.ReadCalendars // that the spec names
+	spec       []byte      // of the job
+	stat       zkconn.Stat // of the spec
+	register   node        // of the job, with its switch
+	registered []string    // for the job
+	basis      basis       // of the job
 	freeze     zkrec.ReadFreeze
 	owner      zkrec.Owner
 	ownerStat  zkconn.Stat
@@ -118,7 +118,7 @@ func (rd reader) readJob(ctx context.Context, job string) (records, error) {
 	}
 	read := records{slot: job, spec: results[0].Data, stat: results[0].Stat, register: nodeOf(register, results[1])}
 	if spec, parseErr := zkrec.ParseSpec(job, read.spec); parseErr == nil {
-		read.calendars, err = rd.calendars(ctx, spec)
+		read.basis, err = rd.basis(ctx, nil, spec)
 	}
 	return read, err
 }

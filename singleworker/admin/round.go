@@ -88,7 +88,7 @@ func (r *round) read(ctx context.Context) error {
 		}
 		err := r.step(ctx)
 		if i == 0 && err == nil {
-			err = r.readCalendars(ctx)
+			err = r.readAround(ctx)
 		}
 		if i == 0 && err == nil && r.also != nil {
 			err = r.also.take(r.also.listed)
@@ -125,21 +125,21 @@ func (r *round) readSpec(into *reading) {
 	}
 }
 
-// readCalendars reads the calendars that the specs name, each once.
-func (r *round) readCalendars(ctx context.Context) error {
+// readAround reads the calendars and the parents that the specs name, each once.
+func (r *round) readAround(ctx context.Context) error {
 	var named []*reading
 	var specs []zkrec.Spec
 	r.each(func(into *reading) {
-		if len(into.of.spec.CalendarNames()) > 0 {
+		if len(into.of.spec.CalendarNames()) > 0 || len(into.of.spec.ParentNames()) > 0 {
 			named, specs = append(named, into), append(specs, into.of.spec)
 		}
 	})
-	all, err := r.calendars(ctx, specs...)
+	all, err := r.basis(ctx, nil, specs...)
 	if err != nil {
 		return err
 	}
 	for _, into := range named {
-		into.job.calendars = all
+		into.job.basis = all
 		into.of = into.job.parse()
 		into.of.group = r.tree.Group()
 	}

@@ -76,8 +76,10 @@ func (ed editor) submission(ctx context.Context, j job.Job, opts SubmitOptions) 
 	if s.now, err = ed.groupTime(ctx); err != nil {
 		return nil, fmt.Errorf("submit %s: %w", j.Name, err)
 	}
-	if err := checkFires(j.Uncalendared(), s.now); err != nil {
-		return nil, err
+	if len(j.After) == 0 { // else its parents are to be known first
+		if err := checkFires(j.Uncalendared(), s.now); err != nil {
+			return nil, err
+		}
 	}
 	if opts.Pause != nil {
 		if err := checkUntil(opts.Pause.Until, s.now); err != nil {
@@ -103,9 +105,9 @@ type submission struct {
 	now   time.Time
 	done  Change
 
-	switched  bool                // the spec has another switch than the existing job
-	calendars zkrec.ReadCalendars // that the job names
-	batch     *batch              // takes the writes, of SubmitAll; otherwise nil
+	switched bool   // the spec has another switch than the existing job
+	basis    basis  // of the job
+	batch    *batch // takes the writes, of SubmitAll; otherwise nil
 
 	target
 }
@@ -114,10 +116,14 @@ type submission struct {
 func (s *submission) once(ctx context.Context) error {
 	name := s.spec.Job.Name
 	var err error
-	if s.calendars, err = s.ed.calendars(ctx, s.spec); err != nil { // the write checks that they have not changed since
+	var together []zkrec.Spec
+	if s.batch != nil {
+		together = s.batch.specs
+	}
+	if s.basis, err = s.ed.basis(ctx, together, s.spec); err != nil { // the write checks that nothing of it has changed since
 		return err
 	}
-	s.spec = s.calendars.Into(s.spec)
+	s.spec = s.basis.Into(s.spec)
 	if err := checkFires(s.spec.Job, s.now); err != nil {
 		return err
 	}
@@ -202,11 +208,14 @@ func (s *submission) replace(ctx context.Context, old zkrec.Spec, parseErr error
 	if err := spec.CheckSize(); err != nil {
 		return err
 	}
+	if err := spec.CheckAfter(); err != nil {
+		return err
+	}
 	ops := []zkconn.Op{zkconn.SetOp(tree.Job(name), spec.Encode(), read.stat.Version)}
 	if s.switched {
 		ops = append(ops, read.register.write(s.spec.Switch.Encode()))
 	}
-	ops = append(ops, calendarOps(tree, s.spec, s.calendars)...)
+	ops = append(ops, s.basis.ops(s.spec)...)
 	if s.batch != nil {
 		s.done.Version++
 		s.wrote, s.czxid = true, read.stat.Czxid
@@ -237,7 +246,7 @@ func (s *submission) create(ctx context.Context) error {
 		return err
 	}
 	s.wrote = true
-	ops := append(newNodes(tree.NewJob(s.spec.Job.Name, s.spec)), calendarOps(tree, s.spec, s.calendars)...)
+	ops := append(newNodes(tree.NewJob(s.spec.Job.Name, s.spec)), s.basis.ops(s.spec)...)
 	if s.batch != nil {
 		s.batch.ops = append(s.batch.ops, ops...)
 		return nil

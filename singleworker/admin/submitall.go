@@ -32,6 +32,9 @@ func (c *Client) SubmitAll(ctx context.Context, jobs []Submission) ([]Change, er
 	sent := false
 	err = c.persist(ctx, func() error {
 		b := batch{deed: c.deed(ctx, zkrec.DeedSubmit, Who{}, names...)}
+		for _, s := range all {
+			b.specs = append(b.specs, s.spec)
+		}
 		for i, s := range all {
 			s.batch = &b
 			if err := s.once(ctx); err != nil {
@@ -63,6 +66,8 @@ type batch struct {
 	on   []zkconn.On      // the jobs that exist
 	of   []signals.Signal // who must look
 	ops  []zkconn.Op
+
+	specs []zkrec.Spec // of all jobs: one may run after another
 }
 
 func (b *batch) replaces(on zkconn.On, of []signals.Signal, ops []zkconn.Op) {

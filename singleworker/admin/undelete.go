@@ -161,15 +161,15 @@ func (u *undeletion) once(ctx context.Context) error {
 	if err := c.room.Check(ctx, c.conn, c.tree.Root(), u.as); err != nil {
 		return err
 	}
-	calendars, err := c.calendars(ctx, u.spec)
+	basis, err := c.basis(ctx, nil, u.spec)
 	if err != nil {
 		return err
 	}
-	u.spec = calendars.Into(u.spec)
-	if _, err := u.spec.Job.ParseSchedule(); err != nil && len(u.spec.Job.Calendars) > 0 {
+	u.spec = basis.Into(u.spec)
+	if _, err := u.spec.Job.ParseSchedule(); err != nil && len(u.spec.Job.Calendars)+len(u.spec.Job.After) > 0 {
 		return err
 	}
-	ops := append(newNodes(nodes), calendarOps(c.tree, u.spec, calendars)...)
+	ops := append(newNodes(nodes), basis.ops(u.spec)...)
 	for _, path := range kept.paths {
 		ops = append(ops, zkconn.DeleteOp(path, zkconn.AnyVersion))
 	}

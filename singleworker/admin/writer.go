@@ -153,16 +153,6 @@ func newNodes(nodes []zkrec.Node) []zkconn.Op {
 	return ops
 }
 
-// calendarOps check that the calendars that a spec names are as they were read, and tell those who
-// would change one that it may have come to be named.
-func calendarOps(tree zkrec.Tree, spec zkrec.Spec, read zkrec.ReadCalendars) []zkconn.Op {
-	ops := zkconn.CheckOps(read.Versions(zkrec.Spec{Job: spec.Job}).Nodes(tree))
-	if len(ops) > 0 {
-		ops = append(ops, zkconn.SetOp(tree.Calendars(), nil, zkconn.AnyVersion))
-	}
-	return ops
-}
-
 // deletion is one Cancel over its tries. czxid is the transaction that created the job's node, or
 // 0.
 func (w writer) deletion(name string, czxid int64, d zkrec.Deed) *deletion.Deletion {

@@ -30,7 +30,7 @@ func (p *parser) descriptor(words []word, loc *time.Location) (string, rule) {
 	name := strings.ToLower(first.text)
 	known, plain := descriptors[name]
 	switch {
-	case (plain || name == "@manually" || name == "@always") && len(words) > 1:
+	case (plain || name == "@manually" || name == "@always" || name == textAfter) && len(words) > 1:
 		p.fail(name, words[1].column, fmt.Sprintf("unexpected %q", words[1].text), "nothing after "+name)
 	case plain:
 		quartz := (&parser{text: known.quartz}).words()
@@ -39,6 +39,8 @@ func (p *parser) descriptor(words []word, loc *time.Location) (string, rule) {
 		return name, never{}
 	case name == "@always":
 		return name, never{always: true}
+	case name == textAfter:
+		return name, after{}
 	case name != "@every" && name != "@at":
 		p.fail("", first.column, fmt.Sprintf("unknown descriptor %q", first.text), wantDescriptors)
 	case len(words) > 2:

@@ -17,6 +17,7 @@
 //	@hourly           minute 0 of every hour
 //	@every 1h30m      each multiple of the period since the Unix epoch; at least 1s
 //	@at TIME          once, at an RFC 3339 time in whole seconds
+//	@after            the times that other schedules, which are named elsewhere, have in common
 //	@manually         at no time: such a job is only started manually
 //	@always           at no time: such a job always runs
 //

@@ -21,7 +21,7 @@ type filtered struct {
 // out all. Its String and its Words are the schedule's, and say nothing of filters. A schedule that
 // has no times, or a single one, is returned as it is.
 func (s *Schedule) Only(filters ...Filter) *Schedule {
-	if len(filters) == 0 || s.Manual() || s.Always() || s.Once() {
+	if len(filters) == 0 || s.isTimeless() || s.Once() {
 		return s
 	}
 	return &Schedule{text: s.text, loc: s.loc, rule: filtered{s.rule, filters}}

@@ -45,7 +45,7 @@ func (p *parser) fail(field string, column int, problem, want string) {
 
 const (
 	wantForms       = "5 fields (crontab), 6 or 7 fields (Quartz), or a descriptor like @daily"
-	wantDescriptors = "@yearly, @monthly, @weekly, @daily, @hourly, @every, @at, @manually or @always"
+	wantDescriptors = "@yearly, @monthly, @weekly, @daily, @hourly, @every, @at, @after, @manually or @always"
 	wantZone        = "the time zone in a separate setting"
 )
 

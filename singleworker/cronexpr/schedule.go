@@ -65,8 +65,8 @@ var (
 // does not fire again. The argument may be any time, in any location.
 //
 // Every schedule that Parse accepts fires at some time between 1970 and 2099, but not necessarily
-// in the future; only one that is Manual or Always never fires. To reject schedules that have
-// ended, check Ended.
+// in the future; only one that is Manual or Always, or After without Common, never fires. To reject
+// schedules that have ended, check Ended.
 func (s *Schedule) Next(after time.Time) time.Time {
 	after = clamp(after)
 	f := s.found.Load()
@@ -108,7 +108,10 @@ func (s *Schedule) Once() bool {
 }
 
 // Ended reports whether the schedule had times and has none after t.
-func (s *Schedule) Ended(t time.Time) bool { return !s.Manual() && !s.Always() && s.Next(t).IsZero() }
+func (s *Schedule) Ended(t time.Time) bool { return !s.isTimeless() && s.Next(t).IsZero() }
+
+// isTimeless reports whether no time belongs to the schedule's kind, or none yet, see After.
+func (s *Schedule) isTimeless() bool { return s.Manual() || s.Always() || s.rule == (after{}) }
 
 // String returns the schedule in canonical form: single spaces, names in upper
 // case, descriptors in lower case with their common name, a period as

@@ -12,7 +12,7 @@ type window struct {
 // no bound. Its String and its Words are the schedule's, and say nothing of the bounds. A schedule
 // that has no times is returned as it is.
 func (s *Schedule) Within(from, to time.Time) *Schedule {
-	if from.IsZero() && to.IsZero() || s.Manual() || s.Always() {
+	if from.IsZero() && to.IsZero() || s.isTimeless() {
 		return s
 	}
 	return &Schedule{text: s.text, loc: s.loc, rule: window{s.rule, from, to}}

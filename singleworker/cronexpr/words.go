@@ -21,6 +21,8 @@ func (s *Schedule) Words() string {
 		return r.words()
 	case every:
 		return r.words()
+	case after, common:
+		return "at the times that the jobs before it have in common"
 	case once:
 		return "once, at " + strings.Replace(r.at.In(s.loc).Format("2006-01-02 15:04:05 -07:00"), "+00:00", "UTC", 1)
 	case never:

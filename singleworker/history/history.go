@@ -57,6 +57,9 @@ const (
 	ReasonRefused         Reason = "refused"          // Job.BeforeTick refused it
 	ReasonNotBegun        Reason = "not_begun"        // Job.BeforeTick failed, or was not called: the history of the first shard says why
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before it was claimed
+	ReasonParent          Reason = "parent"           // a job of Job.After has not run it successfully: Run.Error says which, and how it went there
+	ReasonParentLate      Reason = "parent_late"      // a job of Job.After had not run it by the deadline: Run.Error says which
+	ReasonParentForgotten Reason = "parent_forgotten" // the history of a job of Job.After does not go back that far: Run.Error says which
 )
 
 // What follows a run that did not succeed.

@@ -24,7 +24,7 @@ type Job struct {
 	// 63 letters, digits and "-_./", a value up to 255 bytes of printable text.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Schedule is Quartz cron (6 or 7 fields), crontab (5 fields), @daily and
-	// the like, "@every 90s", "@at 2026-12-24T18:00:00+01:00" or "@manually"; see
+	// the like, "@every 90s", "@at 2026-12-24T18:00:00+01:00", "@after" or "@manually"; see
 	// package cronexpr. A job without times is owned as any other, and runs only when
 	// somebody asks for a run, or, with "@always", runs all the time: a run that ends is
 	// started again after a pause.
@@ -56,6 +56,16 @@ type Job struct {
 	// the times after it. A job whose calendar does not exist, or cannot be read, does not run. With a
 	// schedule that recurs. Default: none.
 	Calendars []string `json:"calendars,omitempty" yaml:"calendars,omitempty"`
+	// After names the jobs after which this one runs, its parents, at most 16: with "@after" alone,
+	// and needed there. Its ticks are the scheduled times that all of them have in common, since both
+	// they and this job exist. Each is run when all parents have run theirs successfully. If one has
+	// not, and will not, the tick is skipped, and the history names that parent. A parent has ticks
+	// that recur, and neither Shards, Everywhere nor MaxRuns. A job whose parent does not exist does
+	// not run. Not with Everywhere or BeforeTick.
+	After []string `json:"after,omitempty" yaml:"after,omitempty"`
+	// Deadline is how long a tick waits for the parents at most, from when it is due: then it is
+	// missed. AlarmAfter counts from there. With After alone. Default: until the next tick is due.
+	Deadline time.Duration `json:"deadline,omitempty" yaml:"deadline,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
 	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
@@ -144,7 +154,8 @@ type Job struct {
 	// Default: none.
 	BeforeTick string `json:"before_tick,omitempty" yaml:"before_tick,omitempty"`
 
-	known map[string]CalendarTimes // see WithCalendars; shared, and not changed
+	known   map[string]CalendarTimes // see WithCalendars; shared, and not changed
+	parents map[string]ParentTimes   // see WithParents; likewise
 }
 
 // MisfirePolicy is the type of Job.Misfire.
@@ -203,6 +214,8 @@ const (
 	MaxRequire     = 16       // labels that an instance must have, or has
 	MaxInstances   = 100      // that may run a job
 	MaxNotify      = 16       // targets that are told about a job
+	MaxAfter       = 16       // parents of a job
+	MaxAncestors   = 100      // of a job: its parents, theirs, and so on
 	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
 	MaxShards      = 1024
 	MaxMisfires    = 100 // missed ticks that MisfireAll runs
@@ -235,7 +248,7 @@ func (j Job) IsPlaced() bool { return len(j.Require) > 0 || len(j.Instances) > 0
 func (j Job) Clone() Job {
 	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
 	j.Require, j.Instances = maps.Clone(j.Require), slices.Clone(j.Instances)
-	j.Payload, j.Calendars = bytes.Clone(j.Payload), slices.Clone(j.Calendars)
+	j.Payload, j.Calendars, j.After = bytes.Clone(j.Payload), slices.Clone(j.Calendars), slices.Clone(j.After)
 	j.Notify = cloneNotify(j.Notify)
 	return j
 }
@@ -268,6 +281,9 @@ func (j Job) Normal() Job {
 	drop(&j.KeepDone, DefaultKeepDone)
 	if len(j.Calendars) > 1 {
 		j.Calendars = slices.Sorted(slices.Values(j.Calendars))
+	}
+	if len(j.After) > 1 {
+		j.After = slices.Sorted(slices.Values(j.After))
 	}
 	if len(j.Instances) > 1 {
 		j.Instances = slices.Sorted(slices.Values(j.Instances))

@@ -70,10 +70,13 @@ func (s *shared[K, V]) forget(key K) {
 }
 
 // ParseSchedule returns the job's schedule in its time zone, within NotBefore and NotAfter, without
-// the times that its Calendars leave out. A job that has calendars needs WithCalendars. The error
-// is a *invalid.FieldError.
+// the times that its Calendars leave out. A job that has calendars needs WithCalendars, one that
+// runs after others WithParents. The error is a *invalid.FieldError.
 func (j Job) ParseSchedule() (*cronexpr.Schedule, error) {
 	schedule, err := j.timetable()
+	if err == nil && schedule.After() {
+		schedule, err = j.common(schedule)
+	}
 	if err != nil || len(j.Calendars) == 0 {
 		return schedule, err
 	}

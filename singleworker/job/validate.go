@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (j Job) Validate() error {
 	if err := j.checkWindow(); err != nil {
 		return err
 	}
-	if err := j.checkBeforeTick(); err != nil {
+	if err := cmp.Or(j.checkBeforeTick(), j.checkAfter()); err != nil {
 		return err
 	}
 	if err := j.checkNotify(); err != nil {
@@ -99,7 +100,7 @@ func (j Job) textBytes() int {
 			n += len(key) + len(value) + between
 		}
 	}
-	for _, names := range [][]string{j.Instances, j.Calendars} {
+	for _, names := range [][]string{j.Instances, j.Calendars, j.After} {
 		for _, name := range names {
 			n += len(name) + between
 		}

@@ -31,10 +31,12 @@ func (c *Catalog) forget(j *Job) {
 	c.Agenda.Remove(j)
 	delete(c.registered, j.Name)
 	c.Calendars.index(j, nil)
+	c.Parents.index(j, nil)
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotGone{lease.Slot(slot)})
 	}
 	c.loop.Tell(Changed{Job: j})
+	c.Parents.changed(j)
 }
 
 // Sync decides which jobs the rooms look at in this sync, and reads the jobs that are due to be

@@ -55,10 +55,15 @@ func (s *Calendars) joined() {
 	}
 }
 
-// Outdated reads a job again, its calendars, and the freeze: a transaction has shown that one of
-// them has changed.
+// Outdated reads a job again, its calendars and ancestors, and the freeze: a transaction has shown
+// that one of them has changed.
 func (s *Calendars) Outdated(j *Job) {
 	s.catalog.Freeze.Hear()
+	if before, err := ticks.Ancestors(s.catalog.Parents, j.Spec); err == nil {
+		for _, name := range before {
+			s.catalog.RefreshJob(name)
+		}
+	}
 	for _, name := range j.Spec.CalendarNames() {
 		s.Hear(name)
 	}
@@ -74,12 +79,12 @@ func (s *Calendars) lookForMissing(j *Job) {
 	}
 }
 
-// hold completes the view of a job, or keeps it until the calendars are read.
+// hold completes the view of a job, or keeps it until the calendars, and its parents, are read.
 func (s *Calendars) hold(j *Job, v *view) (waits bool) {
 	if j.waits = nil; v.spec == nil || v.spec.Canceled || v.err != nil {
 		return false
 	}
-	names := v.spec.CalendarNames()
+	names, parents := v.spec.CalendarNames(), s.catalog.Parents
 	s.index(j, names)
 	for _, name := range names {
 		if !s.all[name].known {
@@ -87,13 +92,14 @@ func (s *Calendars) hold(j *Job, v *view) (waits bool) {
 			s.Hear(name)
 		}
 	}
-	switch {
-	case waits:
+	switch parents.index(j, v.spec.ParentNames()); {
+	case waits, parents.unread(v.spec):
 		j.waits, j.nextLook = v, s.catalog.loop.NextLook()
-	case len(names) > 0:
-		v.complete(s.catalog.loop.Tree, s.read)
+		return true
+	case v.isPart():
+		v.complete(s.catalog)
 	}
-	return waits
+	return false
 }
 
 // index notes which calendars a job names.
@@ -149,28 +155,33 @@ func (s *Calendars) take(name string, one *calendar, path string, r zkconn.ReadR
 	}
 }
 
-// recomplete takes in that a calendar of a valid job has changed. The job is parsed again whatever
-// the versions are: a calendar that was deleted by hand and made again may have the one of before.
+// recomplete takes in that a calendar, or a parent, of a valid job has changed. The job is parsed
+// again whatever the versions are: a calendar that was deleted by hand and made again may have the
+// one of before.
 func (s *Calendars) recomplete(j *Job) {
 	c, v := s.catalog, view{spec: j.Spec, stamp: j.stamp}
-	v.complete(c.loop.Tree, s.read)
+	v.complete(c)
 	c.Freeze.into(j.Name, &v)
 	j.stamp = v.stamp
 	c.setSpec(j, v.spec, v.ticks, v.ticksErr)
 	c.setSlots(j, true)
 	c.Agenda.Wake(j)
 	c.loop.Tell(Changed{Job: j, Spec: true})
+	c.Parents.changed(j)
 }
 
-// complete parses a view whose spec names calendars, all of which are known.
-func (v *view) complete(tree zkrec.Tree, calendars zkrec.ReadCalendars) {
-	v.stamp.Version.Calendars = calendars.Versions(*v.spec)
+// isPart reports whether the spec has a schedule only together with calendars or other jobs.
+func (v *view) isPart() bool { return len(v.spec.CalendarNames()) > 0 || len(v.spec.ParentNames()) > 0 }
+
+// complete parses a view whose spec names calendars, or parents, all of which are known.
+func (v *view) complete(c *Catalog) {
+	spec, parents := ticks.WithParents(c.loop.Tree, c.Calendars.read.Into(*v.spec), c.Parents)
+	v.stamp.Version.Named = c.Calendars.read.Versions(c.loop.Tree, *v.spec).And(parents)
 	if v.specErr != nil || v.ticks != nil && v.ticks.Version == v.stamp.Version {
 		return
 	}
-	spec := calendars.Into(*v.spec)
 	v.spec, v.ticks, v.ticksErr = &spec, nil, nil
-	if parsed, err := ticks.JobOf(tree.Group(), v.spec, v.stamp.Version); err == nil {
+	if parsed, err := ticks.JobOf(c.loop.Tree.Group(), v.spec, v.stamp.Version); err == nil {
 		v.ticks = &parsed
 	} else {
 		v.ticksErr = err

@@ -70,6 +70,7 @@ type Catalog struct {
 	Survey    *Survey
 	Signals   *Signals
 	Calendars *Calendars
+	Parents   *Parents
 	Freeze    *Freeze
 	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to
 	// look at one again.
@@ -85,6 +86,7 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
 	c.Signals, c.Calendars, c.Freeze = newSignals(c), newCalendars(c), &Freeze{catalog: c}
+	c.Parents = newParents(c)
 	return c
 }
 
@@ -102,7 +104,7 @@ type Job struct {
 	agenda.Entry
 	stamp // of what was read; zero: nothing was
 
-	waits        *view             // what was read, until its calendars are
+	waits        *view             // what was read, until its calendars and parents are
 	looked       bool              // it was read, or it is known why that cannot be
 	stripped     bool              // Spec lacks what only runs need, and must be parsed again: the job can run here now
 	handled      bool              // this instance has the handler, and is to be registered
@@ -187,13 +189,18 @@ func (c *Catalog) Joined() {
 		j.nextLook = 0
 	}
 	c.Signals.joined(read.signals)
+	added := make([]*Job, len(read.names))
 	for i, name := range read.names {
-		if c.jobs[name] != nil {
+		if c.jobs[name] == nil {
+			added[i] = add(c, name) // all of them first: one may be another's parent
+		}
+	}
+	for i, j := range added {
+		if j == nil {
 			continue
 		}
-		j := add(c, name)
 		c.refreshed(j, read.views[i])
-		if _, changed := stale[name]; changed {
+		if _, changed := stale[j.Name]; changed {
 			j.nextLook = 0
 		}
 	}
@@ -329,7 +336,10 @@ func (c *Catalog) refreshed(j *Job, v view) {
 	if v.ticks != j.Ticks { // otherwise it has the freeze
 		c.Freeze.into(j.Name, &v)
 	}
-	j.looked = j.looked || !zkconn.IsUnknown(v.err)
+	first := !j.looked
+	if j.looked = j.looked || !zkconn.IsUnknown(v.err); first && j.looked {
+		defer c.Parents.changed(j)
+	}
 	switch {
 	case errors.Is(v.err, zkconn.ErrNoNode), v.spec != nil && v.spec.Canceled:
 		c.forget(j)
@@ -359,6 +369,9 @@ func (c *Catalog) refreshed(j *Job, v view) {
 	c.setRegistered(j, v)
 	c.setSlots(j, v.specErr == nil)
 	c.loop.Tell(Changed{Job: j, Spec: changed})
+	if changed {
+		c.Parents.changed(j)
+	}
 }
 
 // setSpec takes in a spec; err is why no instance of this version can run it.

@@ -59,7 +59,7 @@ func (j *Job) parsed() parsed {
 		return parsed{}
 	}
 	of := j.stamp
-	of.Version.Calendars, of.Version.Freeze = "", 0 // they are read by themselves
+	of.Version.Named, of.Version.Freeze = "", 0 // they are read by themselves
 	return parsed{of, j.Spec, j.Ticks}
 }
 
@@ -135,7 +135,7 @@ func (v *view) parse(tree zkrec.Tree, name string, spec, register zkconn.ReadRes
 	}
 	job = job.WrittenAt(spec.Stat.Mtime).With(turned.WrittenAt(register.Stat.Mtime))
 	v.spec, v.specErr = &job, cmp.Or(session.ReadError(tree.Job(name), err), session.ReadError(tree.Register(name), turnedErr))
-	if v.specErr != nil || len(v.spec.CalendarNames()) > 0 { // see complete
+	if v.specErr != nil || v.isPart() { // see complete
 		return
 	}
 	if parsed, err := ticks.JobOf(tree.Group(), v.spec, v.stamp.Version); err != nil {

@@ -21,7 +21,7 @@ type look struct {
 
 	record zkrec.Tick
 	stat   zkconn.Stat
-	gate   *ticks.Gate // of a slot that waits for the first shard
+	gate   *ticks.Gate // of a slot that waits for others
 	err    error
 }
 
@@ -35,12 +35,15 @@ func (d *Deputy) read(looks []*look) {
 	for _, l := range looks {
 		reads = append(reads, zkconn.Read{Path: d.loop.Tree.Tick(l.w.slot)})
 	}
-	gates := make(map[string]int) // where in reads the records of a first shard are
+	gates := make(map[*catalog.Job]func([]zkconn.ReadResult) *ticks.Gate)
 	for _, l := range looks {
-		first, waits := l.job.WaitsFor(l.w.slot)
-		if _, twice := gates[first]; waits && !twice {
-			gates[first] = len(reads)
-			reads = append(reads, catalog.ReadsOfGate(d.loop.Tree, first)...)
+		if _, twice := gates[l.job]; twice {
+			continue
+		}
+		if more, parse := l.job.ReadGate(d.loop.Tree, l.w.slot); len(more) > 0 {
+			at := len(reads)
+			gates[l.job] = func(results []zkconn.ReadResult) *ticks.Gate { return parse(results[at:]) }
+			reads = append(reads, more...)
 		}
 	}
 	rest, manual := len(reads), make([][]ticks.Request, len(looks))
@@ -53,8 +56,8 @@ func (d *Deputy) read(looks []*look) {
 			if l.stat, l.err = results[i].Stat, results[i].Err; l.err == nil {
 				l.record, l.err = zkrec.ParseTick(results[i].Data, l.stat.Mtime)
 			}
-			if first, waits := l.job.WaitsFor(l.w.slot); waits { // if it cannot be read, the slot waits
-				l.gate, _ = catalog.ParseGate(d.loop.Tree, first, results[gates[first]:])
+			if gate := gates[l.job]; gate != nil { // the first shard makes no use of it
+				l.gate = gate(results)
 			}
 			l.takeManual(manual[i], results[rest:])
 			rest += len(manual[i])

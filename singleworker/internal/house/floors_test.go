@@ -36,6 +36,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 }, "admin": {
 	{"clock.go", "errors.go", "hung.go"},
 	{"reader.go", "types.go"},
+	{"basis.go"},
 	{"event.go", "parsed.go", "records.go", "round.go"},
 	{"overdue.go", "watchticks.go", "writer.go"},
 	{"parts.go"},

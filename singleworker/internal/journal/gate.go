@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -10,89 +11,110 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 )
 
-// gate is the state of a first shard. It is of a job that exists: that the record was deleted is
-// reported before anything of another job of that name.
+// gate is the state of a slot for which others wait. It is of a job that exists: that the record
+// was deleted is reported before anything of another job of that name.
 type gate struct {
-	known   *ticks.Gate // nil: nothing is, and the shards wait
-	before  *ticks.Gate // what was known before the change that is being read; nil if nothing was, in this connection
+	known   *ticks.Gate      // nil: nothing is, and the others wait
+	before  catalog.GateRead // what was known before the change that is being read; nothing if nothing was, in this connection
 	reading session.OnePerTime
 }
 
-// Gates follows the first shards of jobs with BeforeTick, of which this instance owns other shards.
+// Gates follows the slots for which this instance's own wait: the first shards of jobs with
+// BeforeTick, and the parents of jobs after jobs.
 type Gates struct {
-	journal *Journal
-	byFirst map[string]*gate // by the slot of the first shard
+	journal  *Journal
+	followed map[catalog.Followed]*gate
 }
 
-// Changed reads the first shard of a job again, if other shards are owned that wait for it.
-func (gs *Gates) Changed(first string) {
-	g := gs.byFirst[first]
+// Changed reads a slot again, if others are owned that wait for it.
+func (gs *Gates) Changed(slot string) {
+	gs.changed(catalog.Followed{Slot: slot})
+	gs.changed(catalog.Followed{Slot: slot, Parent: true})
+}
+
+func (gs *Gates) changed(of catalog.Followed) {
+	g := gs.followed[of]
 	if g == nil {
 		return
 	}
 	g.known = nil
-	if len(gs.waiting(first)) == 0 {
-		delete(gs.byFirst, first)
+	if len(gs.waiting(of)) == 0 {
+		delete(gs.followed, of)
 		return
 	}
-	gs.read(first, g)
+	gs.read(of, g)
 }
 
-// of is the gate of the first shard that slot waits for, if it does. It begins to follow that.
+// of is the gate of the slots that slot waits for, if it does, and nil if one is not known. It
+// begins to follow them.
 func (gs *Gates) of(job *catalog.Job, slot string) *ticks.Gate {
-	first, waits := job.WaitsFor(slot)
-	if !waits {
+	others := job.WaitsFor(slot)
+	if len(others) == 0 {
 		return nil
 	}
-	g := gs.byFirst[first]
-	if g == nil {
-		g = &gate{}
-		gs.byFirst[first] = g
+	gates := make([]*ticks.Gate, len(others))
+	for i, other := range others {
+		of := catalog.Followed{Slot: other, Parent: job.IsChild()}
+		g := gs.followed[of]
+		if g == nil {
+			g = &gate{}
+			gs.followed[of] = g
+		}
+		if g.known == nil && !g.reading.Running() {
+			gs.read(of, g)
+		}
+		gates[i] = g.known
 	}
-	if g.known == nil && !g.reading.Running() {
-		gs.read(first, g)
+	if job.IsChild() {
+		return ticks.AllOf(gates)
 	}
-	return g.known
+	return gates[0]
 }
 
-func (gs *Gates) read(first string, g *gate) {
+func (gs *Gates) read(of catalog.Followed, g *gate) {
 	j := gs.journal
 	if !j.loop.Joined() || !g.reading.Begin() {
 		return // continued when joined again
 	}
-	j.loop.Async("read the first shard", func(ctx context.Context) func() {
-		known, err := catalog.WatchGate(ctx, j.loop, first)
+	before := g.before
+	j.loop.Async("read what others wait for", func(ctx context.Context) func() {
+		read, err := catalog.WatchGate(ctx, j.loop, of, before)
 		return func() {
 			again := g.reading.End()
-			j.catalog.Report(first, err, j.loop.Tree.Tick(first), j.loop.Tree.History(first))
+			j.catalog.Report(of.Slot, err, j.loop.Tree.Tick(of.Slot), j.loop.Tree.History(of.Slot))
 			switch {
-			case gs.byFirst[first] != g:
+			case gs.followed[of] != g:
 			case again: // it has changed; or it is that of another connection, or of a job that is gone
-				gs.read(first, g)
+				gs.read(of, g)
 			case err != nil:
-				j.loop.Log.Debug("first shard not read: the others wait", "job", first, "err", err) // the next sync tries again
+				j.loop.Log.Debug("records not read that others wait for", "job", of.Slot, "err", err) // the next sync tries again
 			default:
-				if g.before != nil {
-					known = known.SeenSince(g.before, j.loop.Clock.Wall())
+				if g.before.Gate != nil {
+					read.Gate = read.Gate.SeenSince(g.before.Gate, j.loop.Clock.Wall())
 				}
-				g.known, g.before = known, known
-				for _, slot := range gs.waiting(first) {
-					j.runner.Begun(slot, g.known)
+				g.known, g.before = read.Gate, read
+				for _, slot := range gs.waiting(of) {
+					j.runner.Begun(slot, gs.of(j.catalog.JobOf(slot), slot))
 				}
 			}
 		}
 	})
 }
 
-// waiting lists the owned slots that wait for a job's first shard.
-func (gs *Gates) waiting(first string) (slots []string) {
-	job := gs.journal.catalog.JobOf(first)
-	if job == nil {
-		return nil
+// waiting lists the owned slots that wait for one.
+func (gs *Gates) waiting(of catalog.Followed) (slots []string) {
+	jobs := gs.journal.catalog.Parents.Children(of.Slot)
+	if job := gs.journal.catalog.JobOf(of.Slot); !of.Parent {
+		jobs = []*catalog.Job{job}
 	}
-	for _, slot := range job.Slots {
-		if of, waits := job.WaitsFor(slot); waits && of == first && gs.journal.nodes.owned(slot) != nil {
-			slots = append(slots, slot)
+	for _, job := range jobs {
+		if job == nil || job.IsChild() != of.Parent {
+			continue
+		}
+		for _, slot := range job.Slots {
+			if slices.Contains(job.WaitsFor(slot), of.Slot) && gs.journal.nodes.owned(slot) != nil {
+				slots = append(slots, slot)
+			}
 		}
 	}
 	return slots
@@ -100,17 +122,26 @@ func (gs *Gates) waiting(first string) (slots []string) {
 
 // forget has everything read again that is followed: the watches have ended with the connection.
 func (gs *Gates) forget() {
-	for _, first := range slices.Sorted(maps.Keys(gs.byFirst)) {
-		gs.byFirst[first].before = nil
-		gs.Changed(first)
+	for _, of := range gs.sorted() {
+		gs.followed[of].before = catalog.GateRead{}
+		gs.changed(of)
 	}
 }
 
-// retry reads again the first shards that could not be read.
+// retry reads again what could not be read.
 func (gs *Gates) retry() {
-	for _, first := range slices.Sorted(maps.Keys(gs.byFirst)) {
-		if g := gs.byFirst[first]; g.known == nil && !g.reading.Running() {
-			gs.Changed(first)
+	for _, of := range gs.sorted() {
+		if g := gs.followed[of]; g.known == nil && !g.reading.Running() {
+			gs.changed(of)
 		}
 	}
+}
+
+func (gs *Gates) sorted() []catalog.Followed {
+	return slices.SortedFunc(maps.Keys(gs.followed), func(a, b catalog.Followed) int {
+		if a.Slot == b.Slot && a.Parent {
+			return 1
+		}
+		return cmp.Compare(a.Slot, b.Slot)
+	})
 }

@@ -37,7 +37,7 @@ type Ownership struct {
 	Origin   owner.Origin
 	Record   *zkrec.Tick     // not changed, but replaced: the rooms and the runner share it
 	Requests []ticks.Request // in the order in which they were made
-	Gate     *ticks.Gate     // of a slot that waits for the first shard; nil: nothing is known of that
+	Gate     *ticks.Gate     // of a slot that waits for others; nil: nothing is known of them
 }
 
 // Runner runs the slots that this instance owns. Its methods are called on the loop, in the order
@@ -47,7 +47,7 @@ type Runner interface {
 	Own(o Ownership)
 	// Requested: operators' requests have changed since Own.
 	Requested(slot string, requests []ticks.Request)
-	// Begun: g, the gate of the first shard for which the slot waits, has changed since Own.
+	// Begun: g, the gate of the slots for which this one waits, has changed since Own.
 	Begun(slot string, g *ticks.Gate)
 	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
 	// ended if it is no longer owned.
@@ -105,7 +105,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owne
 		nodes: newNodes(loop.Log),
 	}
 	j.Agenda = j.nodes.agenda
-	j.Gates = &Gates{journal: j, byFirst: make(map[string]*gate)}
+	j.Gates = &Gates{journal: j, followed: make(map[catalog.Followed]*gate)}
 	j.Signal = newSignal(j, m.Self().Incarnation)
 	return j
 }

@@ -176,14 +176,9 @@ func (o *Overdue) look(job *catalog.Job, slot string, w *watched, now time.Time)
 	l := o.lookAt(job, slot, w)
 	l.now = now
 	reads := []zkconn.Read{{Path: o.loop.Tree.Tick(slot)}}
-	first, waits := job.WaitsFor(slot)
-	if waits {
-		reads = append(reads, catalog.ReadsOfGate(o.loop.Tree, first)...)
-	}
-	o.loop.Read(reads, func(results []zkconn.ReadResult) {
-		if waits { // if it cannot be read, the slot waits
-			l.gate, _ = catalog.ParseGate(o.loop.Tree, first, results[1:])
-		}
+	more, gate := job.ReadGate(o.loop.Tree, slot)
+	o.loop.Read(append(reads, more...), func(results []zkconn.ReadResult) {
+		l.gate = gate(results[1:])
 		l.record(results)
 	})
 }
@@ -206,7 +201,7 @@ type look struct {
 	judged  *ticks.Job // as it was when the reading began
 	spec    *zkrec.Spec
 	created int64       // the transaction that has created the job
-	gate    *ticks.Gate // of a slot that waits for the first shard
+	gate    *ticks.Gate // of a slot that waits for others
 	as      []zkconn.Op // check that what was judged still is as it was read
 }
 

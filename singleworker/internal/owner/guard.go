@@ -20,6 +20,7 @@ var (
 type Guard struct {
 	Ops     []zkconn.Op
 	reasons []error // by index of Ops: why the transaction is refused there
+	named   int     // from where on Ops check the nodes that the job's spec names
 }
 
 func (g *Guard) add(reason error, ops ...zkconn.Op) {
@@ -34,17 +35,21 @@ func (g Guard) Refused(index int, err error) error {
 	if index < 0 || index >= len(g.reasons) {
 		return nil
 	}
-	if reason := g.reasons[index]; reason != ticks.ErrSpecChanged || errors.Is(err, zkconn.ErrBadVersion) { //nolint:errorlint // ours, never wrapped
+	isNamed := g.named > 0 && index >= g.named
+	if reason := g.reasons[index]; reason != ticks.ErrSpecChanged || isNamed || errors.Is(err, zkconn.ErrBadVersion) { //nolint:errorlint // ours, never wrapped
 		return reason
 	}
 	return nil // the job's node is gone
 }
 
-// VersionOps check that a job, the calendars that it names, and the group's freeze, are as they
-// were when it had that version.
+// ownVersions is how many of VersionOps are not of nodes that the job's spec names.
+const ownVersions = 3
+
+// VersionOps check that a job, the calendars that it names, its ancestors' specs, and the group's
+// freeze, are as they were when it had that version.
 func VersionOps(tree zkrec.Tree, job string, version ticks.Version) []zkconn.Op {
 	ops := []zkconn.Op{zkconn.CheckOp(tree.Job(job), version.Spec), zkconn.CheckOp(tree.Register(job), version.Switch), zkconn.CheckOp(tree.Freeze(), version.Freeze)}
-	return append(ops, zkconn.CheckOps(version.Calendars.Nodes(tree))...)
+	return append(ops, zkconn.CheckOps(version.Named.Nodes())...)
 }
 
 // Guard checks that this instance owns the slot under the token. It returns ErrNotOwner if that is
@@ -84,6 +89,7 @@ func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, open
 	if opens {
 		g.Ops[heartbeatAt] = o.Pulse.beatOp(slot)
 	}
+	g.named = len(g.Ops) + ownVersions
 	g.add(ticks.ErrSpecChanged, VersionOps(o.loop.Tree, zkrec.JobOfSlot(slot), version)...)
 	if leader != "" {
 		g.add(ErrNotLeader, zkconn.CheckOp(leader, zkconn.AnyVersion))

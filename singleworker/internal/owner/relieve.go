@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/catalog"
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
@@ -60,19 +59,16 @@ func (r relief) read(requests []ticks.Request) {
 	reads := []zkconn.Read{
 		{Path: tree.Alive(r.slot)}, {Path: tree.Heartbeat(r.slot, r.from)}, {Path: tree.Tick(r.slot)}, {Path: r.proof},
 	}
-	const own = 4 // what follows is of the shard that this one waits for
-	first, waits := "", false
+	const own = 4 // what follows is of the slots for which this one waits
+	parse := func([]zkconn.ReadResult) *ticks.Gate { return nil }
 	if job := r.catalog.JobOf(r.slot); job != nil {
-		if first, waits = job.WaitsFor(r.slot); waits {
-			reads = append(reads, catalog.ReadsOfGate(tree, first)...)
-		}
+		var more []zkconn.Read
+		more, parse = job.ReadGate(tree, r.slot)
+		reads = append(reads, more...)
 	}
 	r.loop.Read(reads, func(results []zkconn.ReadResult) {
 		alive, beat, tick, proof := results[0], results[1], results[2], results[3]
-		var gate *ticks.Gate
-		if waits {
-			gate, _ = catalog.ParseGate(tree, first, results[own:]) // if it cannot be read, the slot waits
-		}
+		gate := parse(results[own:])
 		if err := errors.Join(alive.Err, beat.Err, tick.Err, proof.Err, r.check(alive.Stat, tick, gate, requests, proof.Stat.Ctime)); err != nil {
 			r.drop()
 			r.refuse(err)

@@ -59,7 +59,7 @@ type Job struct {
 	From     string        // the owner that it was taken from because that had not claimed a run in time
 	Record   *ticks.Record // as it was then; shared with others: not changed
 	Requests []ticks.Request
-	Gate     *ticks.Gate // of a slot that waits for the first shard; nil: nothing is known of that
+	Gate     *ticks.Gate // of a slot that waits for others; nil: nothing is known of them
 }
 
 // Config configures a Runner. Keeper, Observer and Logger are required.

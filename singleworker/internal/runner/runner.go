@@ -63,7 +63,7 @@ func (r *Runner) Requested(name string, requests []ticks.Request) {
 	})
 }
 
-// Begun passes on the gate of the first shard for which a job waits.
+// Begun passes on the gate of the slots for which a job waits.
 func (r *Runner) Begun(name string, gate *ticks.Gate) {
 	r.box.Post(func() {
 		if j := r.jobs[name]; j != nil {

@@ -24,6 +24,27 @@
 // ZooKeeper's clock. A new schedule begins after the last tick that an owner whose clock is ahead
 // has claimed of the old one.
 //
+// # Jobs after jobs
+//
+// The ticks of a job after others (@after) are the times that all of its parents have: each in its
+// schedule, or in the former one that held then. So they follow from the specs of its ancestors,
+// and each decision about them checks the versions of these. Tick T is run when all parents have
+// run T with state ok, which never changes once it is written: a claim checks no record of a
+// parent, and an owner may know less than there is, and waits. The owner of a child watches the
+// tick record of each parent; nobody else does, nor for a job that is not a child.
+//
+// A parent has run T if its history, or the run in its record, has an entry of T, scheduled or by
+// name, that is ok. It may still do so while T is after what it is done with: its watermark, or the
+// tick before a run that is open or to be repeated. Otherwise the entry of T says how it went. If
+// the history has none, it is forgotten. The child decides on T when all parents are done with it,
+// or at the deadline: T + Deadline, or the child's next tick. Then T is run, if all are ok. If one
+// is not, a row says so with its name and how it went there. If one had not run T by the deadline,
+// T is missed. So T is run once, and what a parent's T comes to after that starts no child.
+//
+// To wait is no lateness: T came when the last parent was seen to be ok, and from then on all
+// policies hold. AlarmAfter counts from the deadline. A child whose parent is not there, or can be
+// no parent, is invalid. So are jobs that wait for each other, which submit refuses.
+//
 // A job that always runs has no ticks. Each of its runs is one: the time at which it was due,
 // which the claim writes as the watermark. The next one is due at restart_at, which is written
 // with the result, or by the next owner when it finds a run open that nobody runs: the end of the

@@ -24,8 +24,8 @@ func (v View) horizon() time.Time {
 	if v.ends() && v.To.Before(horizon) {
 		horizon = v.To
 	}
-	if v.Gate != nil && v.Gate.decided().Before(horizon) {
-		horizon = v.Gate.decided()
+	if v.Gate != nil && v.decided(v.Now).Before(horizon) {
+		horizon = v.decided(v.Now)
 	}
 	return horizon
 }
@@ -236,11 +236,7 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 	for i, change := range changes { // they are times at which ticks are due
 		changes[i] = v.through(change)
 	}
-	if v.Gate != nil {
-		for _, f := range v.Gate.fates {
-			changes = append(changes, before(time.UnixMilli(f.tick)), time.UnixMilli(f.tick))
-		}
-	}
+	changes = append(changes, v.Gate.changes()...)
 	for _, cut := range changes {
 		if cut.After(from) && cut.Before(to) {
 			cuts = append(cuts, cut)
@@ -254,14 +250,14 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 		}
 		t := time.UnixMilli(e.Tick)
 		due := v.Due(t)
-		reason, notBegun := v.notBegun(t)
+		why, notBegun := v.notBegun(t)
 		switch {
 		case v.Paused.Covers(due):
 			e.State, e.Reason = history.StateSkipped, history.ReasonPaused
 		case v.PausedAt(due) != nil:
 			e.State, e.Reason = history.StateSkipped, history.ReasonFrozen
 		case notBegun:
-			e.State, e.Reason = history.StateSkipped, reason
+			e.State, e.Reason, e.Error = why.State, why.Reason, why.Error
 		case v.overlapped(t):
 			e.State, e.Reason = history.StateSkipped, history.ReasonOverlap
 		case v.absent(due):

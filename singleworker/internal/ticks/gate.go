@@ -12,10 +12,14 @@ import (
 // Gate tells which ticks have begun of a job whose first shard calls BeforeTick, by that shard's
 // records. Other shards run no tick that has not. That a tick has begun never changes, so a gate
 // that is old makes a shard wait for longer, and run nothing that it must not. The zero Gate says
-// nothing: every tick waits. It is not changed.
+// nothing: every tick waits. It is not changed. A job's parents are such a gate for it, see AllOf.
 type Gate struct {
 	done  int64 // the first shard is done with every tick up to here; those after it may still begin
 	fates []fate
+
+	parent  string        // whose records these are, if they are a parent's
+	history zkrec.History // of a parent
+	parents []*Gate       // of a child
 }
 
 // fate is the state of a tick that the first shard ran, by its records.
@@ -59,7 +63,8 @@ func (g *Gate) add(r zkrec.Run, written int64) {
 // SeenSince returns g as an owner that has followed the first shard knows it: each change since
 // before was known at now, by its own clock.
 func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
-	seen := &Gate{done: g.done, fates: slices.Clone(g.fates)}
+	seen := *g
+	seen.fates = slices.Clone(g.fates)
 	for i := range seen.fates {
 		f := &seen.fates[i]
 		if was, known := before.of(f.tick); known && was.begun == f.begun && was.refused == f.refused && was.at != 0 {
@@ -68,7 +73,7 @@ func (g *Gate) SeenSince(before *Gate, now time.Time) *Gate {
 			f.at = now.UnixMilli()
 		}
 	}
-	return seen
+	return &seen
 }
 
 // of returns the fate of a tick, if it is known.
@@ -100,14 +105,20 @@ func (g *Gate) decided() time.Time {
 	return time.UnixMilli(through)
 }
 
-// Of returns the job as one of its slots has it: gate is the first shard's, nil if it is not known.
+// Of returns the job as one of its slots has it: gate is of the first shard, or of the parents, nil
+// if it is not known.
 func (j Job) Of(slot string, gate *Gate) Job {
+	waits := j.isChild()
 	j.Gate, j.Slot = nil, slot
-	if name, shard, _ := zkrec.SplitSlot(slot); j.Gated && shard > 0 {
+	if name, shard, _ := zkrec.SplitSlot(slot); !waits && j.Gated && shard > 0 {
 		j.Slot = zkrec.ShardSlot(name, 0) // they are delayed alike
-		if j.Gate = gate; gate == nil {
-			j.Gate = &Gate{}
-		}
+		waits = true
+	}
+	if !waits {
+		return j
+	}
+	if j.Gate = gate; gate == nil {
+		j.Gate = &Gate{}
 	}
 	return j
 }
@@ -128,27 +139,31 @@ func Waiting(job Job, r Record, t time.Time) time.Time {
 	if job.Gate == nil {
 		return time.Time{}
 	}
-	tick := job.nextTick(Later(View{Job: job, Record: r}.base(), job.Gate.decided()))
+	tick := job.nextTick(Later(View{Job: job, Record: r}.base(), job.decided(t)))
 	if job.Due(tick).After(t) {
 		return time.Time{}
 	}
 	return tick
 }
 
-// notBegun is why a tick is not run that the first shard has not let begin; ok is false if that is
-// not why.
-func (v View) notBegun(t time.Time) (reason history.Reason, ok bool) {
+// notBegun is why a tick is not run that the first shard, or a parent, has not let begin; ok is
+// false if that is not why.
+func (v View) notBegun(t time.Time) (why Entry, ok bool) {
 	if v.mayBegin(t) {
-		return "", false
+		return Entry{}, false
+	}
+	if v.isChild() {
+		return v.Gate.notOK(t.UnixMilli()), true
 	}
 	f, known := v.Gate.of(t.UnixMilli())
+	why.State, why.Reason = history.StateSkipped, history.ReasonNotBegun
 	switch {
 	case f.refused:
-		return history.ReasonRefused, true
+		why.Reason = history.ReasonRefused
 	case !known && (len(v.Gate.fates) == 0 || t.UnixMilli() < v.Gate.fates[0].tick):
-		return "", false // it may have begun: the history does not go back that far
+		return Entry{}, false // it may have begun: the history does not go back that far
 	}
-	return history.ReasonNotBegun, true
+	return why, true
 }
 
 // Pass is the change that records that BeforeTick has returned nil for the tick of the run that r

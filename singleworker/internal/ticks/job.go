@@ -41,7 +41,7 @@ type Job struct {
 type Version struct {
 	Spec, Switch, Freeze int32
 
-	Calendars zkrec.CalendarVersions
+	Named zkrec.NodeVersions
 }
 
 // Former is a schedule that was replaced.

@@ -66,8 +66,10 @@ func Next(v View) Plan {
 	v.Policy = &policy
 	v.Job = v.By(v.Record)
 	plan := v.next()
-	if due := v.delayed(); !plan.Change && !due.IsZero() && (plan.Wake.IsZero() || due.Before(plan.Wake)) {
-		plan.Wake = due
+	for _, due := range []time.Time{v.delayed(), v.waitEnds()} {
+		if !plan.Change && !due.IsZero() && (plan.Wake.IsZero() || due.Before(plan.Wake)) {
+			plan.Wake = due
+		}
 	}
 	return plan
 }
@@ -342,7 +344,7 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	v := View{Job: job, Record: r, Now: now}
 	alarmAfter := job.Policy.WithDefaults().AlarmAfter
 	first := job.Schedule.Next(v.base())
-	if !Waiting(job, r, first).IsZero() {
+	if !job.isChild() && !Waiting(job, r, first).IsZero() {
 		return time.Time{}, now.Add(max(alarmAfter, time.Second)) // the first shard's ticks are looked at as well
 	}
 	if job.Schedule.Always() {
@@ -357,6 +359,11 @@ func Overdue(job Job, r Record, running bool, now time.Time) (tick, lookAgain ti
 	from := v.came(first)
 	if next := job.Schedule.Next(first); Foreign(job, r) && !next.IsZero() {
 		from = v.came(next)
+	}
+	if job.isChild() {
+		if from = job.deadline(first); from.IsZero() { // its last tick, which waits for as long as it takes
+			return time.Time{}, time.Time{}
+		}
 	}
 	from, ends := job.alarmFrom(from, job.Due(first), alarmAfter)
 	if !ends {

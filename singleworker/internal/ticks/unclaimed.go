@@ -54,10 +54,11 @@ func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
 
 // Foreign reports whether the last run of a slot is of a tick that the schedule does not have here,
 // although it was in force. Who claimed it has another version of the time zone database, or of the
-// rules for schedules.
+// rules for schedules. A job that runs after others has no such ticks: a parent of then may be
+// gone.
 func Foreign(job Job, r Record) bool {
 	tick := time.UnixMilli(r.Tick)
-	if r.Tick == 0 || r.Manual != "" || job.Schedule.Always() || !tick.After(job.begins()) {
+	if r.Tick == 0 || r.Manual != "" || job.Schedule.Always() || job.isChild() || !tick.After(job.begins()) {
 		return false
 	}
 	has := func(s *cronexpr.Schedule) bool { return s == nil || s.Next(tick.Add(-time.Millisecond)).Equal(tick) }

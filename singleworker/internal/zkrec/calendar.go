@@ -3,9 +3,7 @@ package zkrec
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -161,28 +159,12 @@ func (c ReadCalendars) Into(s Spec) Spec {
 }
 
 // Versions are the versions of the calendars that a spec names, if they are there.
-func (c ReadCalendars) Versions(s Spec) CalendarVersions {
-	var all strings.Builder
+func (c ReadCalendars) Versions(tree Tree, s Spec) NodeVersions {
+	var all NodeVersions
 	for _, name := range s.CalendarNames() {
 		if read, found := c[name]; found {
-			all.WriteString(name + "/" + strconv.Itoa(int(read.Version)) + "\n")
+			all = all.With(tree.Calendar(name), read.Version, 0)
 		}
 	}
-	return CalendarVersions(all.String())
-}
-
-// CalendarVersions are the versions of the nodes of calendars. They can be compared.
-type CalendarVersions string
-
-// Nodes are the paths and the versions: a transaction that rests on the calendars checks them, see
-// zkconn.CheckOps.
-func (v CalendarVersions) Nodes(tree Tree) iter.Seq2[string, int32] {
-	return func(yield func(string, int32) bool) {
-		for line := range strings.Lines(string(v)) {
-			name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "/")
-			if version, err := strconv.ParseInt(text, 10, 32); err == nil && !yield(tree.Calendar(name), int32(version)) {
-				return
-			}
-		}
-	}
+	return all
 }

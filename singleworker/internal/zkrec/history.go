@@ -73,7 +73,7 @@ func (e Entry) asWritten(was Entry) Entry {
 // continues reports whether e and next are about ticks not run, with the same
 // reason and owner.
 func (e Entry) continues(next Entry) bool {
-	return e.RunID == "" && next.RunID == "" && e.State == next.State && e.Reason == next.Reason &&
+	return e.RunID == "" && next.RunID == "" && e.State == next.State && e.Reason == next.Reason && e.Error == next.Error &&
 		e.SID == next.SID && e.Token == next.Token
 }
 

@@ -53,7 +53,7 @@ func TestWhereAJobMayRun(t *testing.T) {
 // An older version must not run a job that says where it may run. Others it reads as ever.
 func TestSchemaOfASpecIsTheOldestThatSuffices(t *testing.T) {
 	t.Parallel()
-	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}, Calendars: []string{"a"}}
+	most := job.Job{Schedule: "@daily", Everywhere: true, BeforeTick: "prepare", Instances: []string{"app-1"}, Calendars: []string{"a"}, After: []string{"b"}}
 	if got := zkrec.SchemaOf(&most); got != zkrec.SpecSchema {
 		t.Errorf("the highest schema is %d, want %d", got, zkrec.SpecSchema)
 	}

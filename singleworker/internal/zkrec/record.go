@@ -15,7 +15,7 @@ import (
 const Schema = 1
 
 // SpecSchema is the newest schema of specs that this version reads: the highest of the table.
-const SpecSchema = 6
+const SpecSchema = 7
 
 // raising is the table of the fields that narrow or widen the ticks that may be claimed, or run
 // again, with the schema of a spec that uses one. A spec that uses none has Schema. See the
@@ -30,7 +30,8 @@ var raising = []struct {
 	{5, func(j *job.Job) bool {
 		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0 || j.Interrupted.Asks()
 	}},
-	{SpecSchema, func(j *job.Job) bool { return len(j.Calendars) > 0 || j.PauseAfterFailures > 0 }},
+	{6, func(j *job.Job) bool { return len(j.Calendars) > 0 || j.PauseAfterFailures > 0 }},
+	{SpecSchema, func(j *job.Job) bool { return len(j.After) > 0 }},
 }
 
 // SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that

@@ -87,6 +87,7 @@ type Former struct {
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	MaxRuns   int       `json:"max_runs,omitempty"`
 	Calendars []string  `json:"calendars,omitempty"`
+	After     []string  `json:"after,omitempty"`
 	Since     int64     `json:"since,omitempty"`
 	Former    *Former   `json:"former,omitempty"`
 
@@ -96,15 +97,15 @@ type Former struct {
 // Job is the job with the schedule that it had.
 func (f *Former) Job(of job.Job) job.Job {
 	of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns = f.Schedule, f.TimeZone, f.NotBefore, f.NotAfter, f.MaxRuns
-	of.Calendars = f.Calendars
+	of.Calendars, of.After = f.Calendars, f.After
 	return of
 }
 
-// SameTimes reports whether two jobs have the same schedule, with its zone, bounds, MaxRuns and
-// Calendars, which are normal. One that has another one begins anew.
+// SameTimes reports whether two jobs have the same schedule, with its zone, bounds, MaxRuns,
+// Calendars and parents, which are normal. One that has another one begins anew.
 func SameTimes(a, b *job.Job) bool {
 	return a.Schedule == b.Schedule && a.TimeZone == b.TimeZone && a.NotBefore.Equal(b.NotBefore) && a.NotAfter.Equal(b.NotAfter) &&
-		a.MaxRuns == b.MaxRuns && slices.Equal(a.Calendars, b.Calendars)
+		a.MaxRuns == b.MaxRuns && slices.Equal(a.Calendars, b.Calendars) && slices.Equal(a.After, b.After)
 }
 
 type formerFields Former
@@ -158,7 +159,19 @@ func (s Spec) Check() error {
 	if err := s.checkTimes(); err != nil {
 		return err
 	}
+	if err := s.CheckAfter(); err != nil {
+		return err
+	}
 	return s.ActiveLayout().Check()
+}
+
+// CheckAfter reports why the job cannot run after others, as an *invalid.FieldError: shards that
+// still wait for BeforeTick cannot wait for parents.
+func (s Spec) CheckAfter() error {
+	if len(s.Job.After) > 0 && s.ActiveLayout().BeforeTick != "" {
+		return job.Invalid("After", strings.Join(s.Job.After, ", "), errors.New("cannot take the place of BeforeTick: cancel the job and submit it"))
+	}
+	return nil
 }
 
 // checkTimes refuses times that only a manual edit can have written.
@@ -237,7 +250,7 @@ func (s Spec) Over(old Spec) Spec {
 	was := old.Job.Normal()
 	s.Former = (&Former{
 		Schedule: old.Job.Schedule, TimeZone: old.Job.TimeZone, NotBefore: was.NotBefore, NotAfter: was.NotAfter, MaxRuns: was.MaxRuns,
-		Calendars: was.Calendars, Since: old.Since, Former: old.Former,
+		Calendars: was.Calendars, After: was.After, Since: old.Since, Former: old.Former,
 	}).bounded()
 	return s
 }

@@ -259,7 +259,7 @@ func TestEmptyNodesSayThatThereIsNothing(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":7,"schedule":"@daily"}`))
+	_, specErr := zkrec.ParseSpec("job", []byte(`{"schema":8,"schedule":"@daily"}`))
 	_, tickErr := zkrec.ParseTick([]byte(`{"schema":2,"tick":1}`), time.Time{})
 	_, requestErr := zkrec.ParseRequest([]byte(`{"schema":2,"kind":"run","tick":1}`))
 	for what, test := range map[string]struct {

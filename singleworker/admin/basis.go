@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/internal/ticks"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// basis is what the schedules of jobs rest on besides their own records: calendars, and the specs
+// of the jobs after which they run. It implements ticks.Kin. The zero basis has nothing.
+type basis struct {
+	tree      zkrec.Tree
+	calendars zkrec.ReadCalendars
+	jobs      map[string]relative // that come before others, by name
+}
+
+// relative is the spec of a job that comes before another one.
+type relative struct {
+	spec    zkrec.Spec
+	version int32
+	created int64 // 0: the job is created with the other one
+	err     error // why it cannot be read
+	job     *ticks.Job
+}
+
+// basis reads what the schedules of specs rest on. Jobs that are written together with them are
+// added, and not read.
+func (rd reader) basis(ctx context.Context, added []zkrec.Spec, specs ...zkrec.Spec) (basis, error) {
+	all := basis{tree: rd.tree}
+	rest := slices.Clone(specs)
+	named := func() (names []string) {
+		for _, spec := range rest {
+			names = append(names, spec.ParentNames()...)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	for names := named(); len(names) > 0; names = named() {
+		if rest = nil; all.jobs == nil {
+			all.jobs = make(map[string]relative)
+		}
+		var unread []string
+		for _, name := range names {
+			_, known := all.jobs[name]
+			i := slices.IndexFunc(added, func(s zkrec.Spec) bool { return s.Job.Name == name })
+			switch {
+			case known:
+			case i >= 0:
+				all.jobs[name], rest = relative{spec: added[i]}, append(rest, added[i])
+			default:
+				unread = append(unread, name)
+			}
+		}
+		if len(all.jobs)+len(unread) > job.MaxAncestors*len(specs) {
+			break // it is refused for that
+		}
+		err := rd.eachOf(ctx, rd.tree.Root(), unread, func(node child) {
+			of := relative{version: node.stat.Version, created: node.stat.Czxid, err: node.err}
+			if node.err == nil {
+				of.spec, of.err = zkrec.ParseSpec(node.name, node.data)
+				of.spec = of.spec.WrittenAt(node.stat.Mtime)
+			}
+			if !of.spec.Canceled {
+				all.jobs[node.name], rest = of, append(rest, of.spec)
+			}
+		})
+		if err != nil {
+			return basis{}, err
+		}
+	}
+	of := slices.Clone(specs)
+	for _, relative := range all.jobs {
+		of = append(of, relative.spec)
+	}
+	var err error
+	all.calendars, err = rd.calendars(ctx, of...)
+	return all, err
+}
+
+// Spec implements ticks.Kin.
+func (a basis) Spec(name string) *zkrec.Spec {
+	if of, found := a.jobs[name]; found {
+		return &of.spec
+	}
+	return nil
+}
+
+// Parent implements ticks.Kin.
+func (a basis) Parent(name string) (ticks.Parent, bool) {
+	of, found := a.jobs[name]
+	if found && of.job == nil && of.err == nil {
+		spec, named := ticks.WithParents(a.tree, a.calendars.Into(of.spec), a)
+		version := ticks.Version{Spec: of.version, Named: named.And(a.calendars.Versions(a.tree, spec))}
+		var parsed ticks.Job
+		if parsed, of.err = ticks.JobOf(a.tree.Group(), &spec, version); of.err == nil {
+			of.job = &parsed
+		}
+		a.jobs[name] = of
+	}
+	return ticks.Parent{Spec: &of.spec, Job: of.job, Created: of.created}, found
+}
+
+// Into returns s with what its schedule rests on.
+func (a basis) Into(s zkrec.Spec) zkrec.Spec {
+	s, _ = ticks.WithParents(a.tree, a.calendars.Into(s), a)
+	return s
+}
+
+// ops check that the calendars and the jobs on which the present schedule of a spec rests are as
+// they were read, and tell those who would change a calendar that it may have come to be named.
+func (a basis) ops(s zkrec.Spec) []zkconn.Op {
+	s = zkrec.Spec{Job: s.Job}
+	ops := zkconn.CheckOps(a.calendars.Versions(a.tree, s).Nodes())
+	if len(ops) > 0 {
+		ops = append(ops, zkconn.SetOp(a.tree.Calendars(), nil, zkconn.AnyVersion))
+	}
+	before, err := ticks.Ancestors(a, &s)
+	if err != nil {
+		return ops
+	}
+	for _, name := range before {
+		if of := a.jobs[name]; of.created != 0 {
+			ops = append(ops, zkconn.CheckOp(a.tree.Job(name), of.version))
+		}
+	}
+	return ops
+}

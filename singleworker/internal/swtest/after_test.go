@@ -1,0 +1,154 @@
+package swtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// starting starts three instances with handlers.
+func starting(t *testing.T, c *swtest.Cluster, handlers map[string]singleworker.Handler) {
+	t.Helper()
+	for k := range 3 {
+		c.Start(fmt.Sprintf("i%d", k), swtest.Setup{Handlers: handlers})
+	}
+	time.Sleep(settled)
+}
+
+func submit(t *testing.T, c *swtest.Cluster, jobs ...job.Job) {
+	t.Helper()
+	for _, j := range jobs {
+		if err := c.Submit(t.Context(), j); err != nil {
+			t.Fatalf("submit %s: %v", j.Name, err)
+		}
+	}
+}
+
+// byTick are the runs of a job by minute after start.
+func byTick(c *swtest.Cluster, name string, start time.Time) map[int][]swtest.Run {
+	runs := make(map[int][]swtest.Run)
+	for _, r := range c.Runs() {
+		if r.Job == name {
+			minute := int(r.Tick.Sub(start) / time.Minute)
+			runs[minute] = append(runs[minute], r)
+		}
+	}
+	return runs
+}
+
+// A diamond of jobs runs each tick that all have in common once, parents first, also while owners
+// are killed.
+func TestAfterDiamond(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		work := working(3 * time.Second)
+		starting(t, c, map[string]singleworker.Handler{"top": work, "left": work, "right": work, "end": work})
+		start := time.Now().Truncate(time.Hour).Add(time.Hour)
+		submit(t, c,
+			job.Job{Name: "top", Schedule: "* * * * *", NotBefore: start},
+			job.Job{Name: "left", Schedule: "@after", After: []string{"top"}},
+			job.Job{Name: "right", Schedule: "*/2 * * * *", NotBefore: start},
+			job.Job{Name: "end", Schedule: "@after", After: []string{"right", "left"}, Deadline: 10 * time.Minute},
+		)
+		time.Sleep(time.Until(start.Add(10*time.Minute + 4*time.Second)))
+		for _, i := range c.Instances()[:2] {
+			i.Kill()
+		}
+		time.Sleep(10 * time.Minute)
+		top, left, right, end := byTick(c, "top", start), byTick(c, "left", start), byTick(c, "right", start), byTick(c, "end", start)
+		for minute := range 20 {
+			if len(left[minute]) == 0 || minute%2 == 0 && len(end[minute]) == 0 {
+				t.Errorf("minute %d: left has run %d times, end %d times", minute, len(left[minute]), len(end[minute]))
+			}
+			if minute%2 == 1 && len(end[minute]) > 0 {
+				t.Errorf("minute %d: end has run, and right has no such tick", minute)
+			}
+			for _, of := range []struct {
+				child   []swtest.Run
+				parents [][]swtest.Run
+			}{{left[minute], [][]swtest.Run{top[minute]}}, {end[minute], [][]swtest.Run{left[minute], right[minute]}}} {
+				for _, run := range of.child {
+					for _, parent := range of.parents {
+						if ended := parent[len(parent)-1].End(); ended.IsZero() || run.Started.Before(ended) {
+							t.Errorf("minute %d: %s began at %v, before its parent had ended", minute, run.Job, run.Started)
+						}
+					}
+				}
+			}
+		}
+		pass(t, c)
+	})
+}
+
+// A parent that fails, is paused, or is late makes a row of its child that says so. One that
+// succeeds after a retry does not.
+func TestAfterParentNotOK(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		start := time.Now().Truncate(time.Hour).Add(time.Hour)
+		var tries atomic.Int32
+		parent := func(ctx context.Context, run *singleworker.Run) error {
+			switch int(run.Tick.Sub(start) / time.Minute) {
+			case 1:
+				return errors.New("no source")
+			case 2:
+				if tries.Add(1) == 1 {
+					return errors.New("once")
+				}
+			case 5:
+				time.Sleep(90 * time.Second) // past the child's next tick
+			}
+			return nil
+		}
+		starting(t, c, map[string]singleworker.Handler{"load": parent, "report": working(time.Second)})
+		submit(t, c,
+			job.Job{Name: "load", Schedule: "* * * * *", NotBefore: start, Retries: 1, Backoff: 5 * time.Second, Overlap: job.OverlapQueue},
+			job.Job{Name: "report", Schedule: "@after", After: []string{"load"}},
+		)
+		time.Sleep(time.Until(start.Add(2*time.Minute + 50*time.Second)))
+		operate(t, c, func(client *admin.Client) error {
+			_, err := client.Pause(t.Context(), "load", admin.PauseOptions{})
+			return err
+		})
+		time.Sleep(time.Until(start.Add(3*time.Minute + 30*time.Second)))
+		operate(t, c, func(client *admin.Client) error {
+			_, err := client.Resume(t.Context(), "load", admin.ResumeOptions{})
+			return err
+		})
+		time.Sleep(time.Until(start.Add(9*time.Minute + 50*time.Second)))
+		runs := byTick(c, "report", start)
+		for minute := range 10 {
+			if want := minute != 1 && minute != 3 && minute != 5; (len(runs[minute]) == 1) != want {
+				t.Errorf("minute %d: report has run %d times", minute, len(runs[minute]))
+			}
+		}
+		rows := make(map[int]string)
+		operate(t, c, func(client *admin.Client) error {
+			past, err := client.History(t.Context(), "report")
+			for _, e := range past.Entries {
+				if e.RunID == "" {
+					rows[int(e.Tick.Sub(start)/time.Minute)] = fmt.Sprintf("%s %s %d %s", e.State, e.Reason, e.Count, e.Error)
+				}
+			}
+			return err
+		})
+		want := map[int]string{
+			1: "skipped " + string(history.ReasonParent) + " 1 load: failed",
+			3: "skipped " + string(history.ReasonParent) + " 1 load: skipped (paused)",
+			5: "missed " + string(history.ReasonParentLate) + " 1 load had not run it by the deadline",
+		}
+		if fmt.Sprint(rows) != fmt.Sprint(want) {
+			t.Errorf("rows %v, want %v", rows, want)
+		}
+		pass(t, c)
+	})
+}
