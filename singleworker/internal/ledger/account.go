@@ -25,9 +25,12 @@ func zoneOf(j job.Job) zone {
 // maxSchedules bounds the schedules that are kept parsed.
 const maxSchedules = 20_000
 
-// schedule parses a schedule, once if it has no calendars. It is nil if that is impossible.
-// Calendars are as the transaction finds them, and know their former contents.
+// schedule parses a schedule, once if it has no calendars and no parents. It is nil if that is
+// impossible. Calendars are as the transaction finds them, and know their former contents.
 func (l *Ledger) schedule(j job.Job) *cronexpr.Schedule {
+	if len(j.After) > 0 {
+		return l.after(j)
+	}
 	if len(j.Calendars) > 0 {
 		sched, _ := l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
 		return sched

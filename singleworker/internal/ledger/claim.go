@@ -103,6 +103,7 @@ func (l *Ledger) judgeClaim(j *Job, t *touch, last, rec zkrec.Tick) {
 	if !again && rec.Manual == "" {
 		l.judgeDelay(j, rec)
 		l.judgeBegun(j, rec)
+		l.judgeAfter(j, rec)
 	}
 	l.policies[j.Name] = j.Spec.Job
 	delete(l.stops, j.Name)

@@ -19,6 +19,7 @@ const (
 	FlagArgsJSON = "args-json"
 	FlagShards   = "shards"
 	FlagInstance = "instance"
+	FlagAfter    = "after"
 
 	FlagEverywhere = "everywhere"
 
@@ -72,6 +73,15 @@ var table = []field{
 		drop: "drop-calendar", dropUsage: "`NAME` remove a calendar, as it was given with --calendar; may be repeated",
 		title: "Calendars", optional: true, name: "calendar", try: "swctl calendars lists the group's: --calendar=-de-holidays --calendar trading-hours, with a schedule that recurs",
 	}, func(j *job.Job) *[]string { return &j.Calendars }),
+	list(field{
+		of: "After", flag: FlagAfter, usage: "`NAME` a job after which it runs, with the schedule @after: each tick that all of them have, when all have run it; may be repeated",
+		drop: "drop-after", dropUsage: "`NAME` no longer run after a job; may be repeated",
+		title: "After", optional: true, name: "after", try: "--schedule @after --after NAME, with up to 16 jobs whose schedules have times in common; no shards, no --everywhere",
+	}, func(j *job.Job) *[]string { return &j.After }),
+	duration(field{
+		of: "Deadline", flag: "deadline", usage: "`DURATION` a tick waits for the jobs of --after at most, 0 for until the next tick (default 0)",
+		title: "Deadline", optional: true, name: "deadline", line: func(j job.Job) string { return unlessZero(j.Deadline) }, try: "--deadline 2h, with --after",
+	}, func(j *job.Job) *time.Duration { return &j.Deadline }),
 	text(field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
