@@ -10,8 +10,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// basis is what the schedules of jobs rest on besides their own records: calendars, and the specs
-// of the jobs after which they run. It implements ticks.Kin. The zero basis has nothing.
+// basis has the records on which the schedules of jobs rest besides their own: calendars, and the
+// specs of the jobs after which they run. It implements ticks.Kin. The zero basis has nothing.
 type basis struct {
 	tree      zkrec.Tree
 	calendars zkrec.ReadCalendars
@@ -27,8 +27,8 @@ type relative struct {
 	job     *ticks.Job
 }
 
-// basis reads what the schedules of specs rest on. Jobs that are written together with them are
-// added, and not read.
+// basis reads the records on which the schedules of specs rest. Jobs that are written together with
+// them are added, and not read.
 func (rd reader) basis(ctx context.Context, added []zkrec.Spec, specs ...zkrec.Spec) (basis, error) {
 	all := basis{tree: rd.tree}
 	rest := slices.Clone(specs)
@@ -104,7 +104,7 @@ func (a basis) Parent(name string) (ticks.Parent, bool) {
 	return ticks.Parent{Spec: &of.spec, Job: of.job, Created: of.created}, found
 }
 
-// Into returns s with what its schedule rests on.
+// Into returns s with the records on which its schedule rests.
 func (a basis) Into(s zkrec.Spec) zkrec.Spec {
 	s, _ = ticks.WithParents(a.tree, a.calendars.Into(s), a)
 	return s

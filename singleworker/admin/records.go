@@ -17,6 +17,7 @@ type reading struct {
 	job   records   // what the slots have in common
 	slots []records // in their order
 	first *records  // of the first shard, if others wait for it: at least its tick record
+	after []records // of the job's parents: the tick records
 
 	complete    zkrec.Complete // the tick up to which all shards of the job have finished
 	completeErr error          // why that cannot be read
@@ -39,7 +40,8 @@ type records struct {
 	version    int32 // of the tick record
 	settled    bool  // an open run is not the owner's, and that is no matter of when they were read
 	alarm      *zkrec.Alarm
-	gate       *ticks.Gate   // of a shard that waits for the first one; nil: nothing is known of that
+	gate       *ticks.Gate   // of a slot that waits for others; nil: nothing is known of them
+	after      []records     // of the parents for which it waits: the tick records
 	history    zkrec.History // read if it was asked for, or the last run did not succeed
 	historyErr error         // why it cannot be read
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
-	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -202,6 +201,12 @@ func (r *round) readTicks(into *reading) {
 			r.readTick(into, &into.slots[i])
 		}
 	}
+	into.after = make([]records, len(into.of.spec.Job.After))
+	for i, name := range into.of.spec.Job.After {
+		parent := &into.after[i]
+		parent.slot = name
+		r.want(into, zkconn.Read{Path: r.tree.Tick(name)}, func(result zkconn.ReadResult) { parent.setTick(r.tree, result) })
+	}
 	first, waits := into.of.spec.ActiveLayout().WaitsFor(into.slots[len(into.slots)-1].slot)
 	if !waits {
 		return
@@ -209,23 +214,6 @@ func (r *round) readTicks(into *reading) {
 	if into.first = &into.slots[0]; into.first.slot != first { // a single shard was asked for
 		into.first = &records{slot: first}
 		r.want(into, zkconn.Read{Path: r.tree.Tick(first)}, func(result zkconn.ReadResult) { into.first.setTick(r.tree, result) })
-	}
-}
-
-// conclude sets where the ticks of a new shard begin, and up to which tick shards wait for the
-// first one. Both follow from several records.
-func (r *reading) conclude() {
-	for i := range r.slots {
-		if slot := &r.slots[i]; slot.tick.Watermark == 0 && slot.tickErr == nil {
-			slot.tick.Watermark = r.of.spec.ActiveLayout().Since
-		}
-	}
-	if r.first == nil || r.first.tickErr != nil {
-		return
-	}
-	gate := ticks.GateOf(r.first.tick, zkrec.History{}, time.Time{})
-	for i := range r.slots {
-		r.slots[i].gate = gate // the first shard makes no use of it
 	}
 }
 

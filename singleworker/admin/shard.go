@@ -85,7 +85,7 @@ func (r reading) summary(live map[string]Instance, at moment) JobStatus {
 			s.Overdue = late
 		}
 		if tick := statuses[i].Waiting; !tick.IsZero() && (s.Waiting.IsZero() || tick.Before(s.Waiting)) {
-			s.Waiting = tick
+			s.Waiting, s.WaitsFor = tick, statuses[i].WaitsFor
 		}
 		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
 			s.Overrun = tick

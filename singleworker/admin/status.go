@@ -153,6 +153,7 @@ func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
 	s.Overdue = overdue(slot, r.tick, running, at.certain)
 	if s.Paused == nil && s.Frozen == nil {
 		s.Waiting = zkrec.UTC(ticks.Waiting(slot, r.tick, at.certain))
+		s.WaitsFor = waitsFor(s.Waiting, r.after)
 	}
 	if running {
 		if tick := ticks.Overrun(slot, r.tick.Run); !slot.Due(tick).After(at.certain) {

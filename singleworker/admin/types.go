@@ -127,8 +127,10 @@ type JobStatus struct {
 	// is over. No tick is overdue while a run is in progress.
 	Overdue time.Time `json:"overdue_tick,omitzero"`
 	// Waiting is the first tick, of any shard, that is due and waits for Job.BeforeTick, which the
-	// first shard calls; zero if none does.
-	Waiting time.Time `json:"waiting_tick,omitzero"`
+	// first shard calls, or for the jobs of Job.After; zero if none does. WaitsFor lists the
+	// jobs that have not run it.
+	Waiting  time.Time `json:"waiting_tick,omitzero"`
+	WaitsFor []Parent  `json:"waits_for,omitempty"`
 	// Alarm is the last tick that an instance reported as missed, or nil. It stays
 	// even if the tick is accounted for later.
 	Alarm *Alarm `json:"alarm,omitempty"`
@@ -276,4 +278,11 @@ func (r Resizing) String() string {
 		waits = strings.Join(r.WaitsFor, ", ")
 	}
 	return text + ", which waits for " + waits
+}
+
+// Parent is a job of Job.After that has not run the tick that waits for it.
+type Parent struct {
+	Name string `json:"name"`
+	// Run is its run of the tick, in progress or to be repeated; nil if it has not claimed the tick.
+	Run *history.Run `json:"run,omitempty"`
 }

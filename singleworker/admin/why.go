@@ -19,6 +19,7 @@ const (
 	FateLate      history.State = "late"        // of an explanation: due, for longer than Job.AlarmAfter
 	FatePaused    history.State = "paused"      // of an explanation: due, because the job is or was paused, or its group frozen
 	FateWaiting   history.State = "before_tick" // of an explanation: due, and the shard waits for Job.BeforeTick
+	FateAfter     history.State = "after"       // of an explanation: due, and it waits for the jobs of Job.After
 	FateForgotten history.State = "forgotten"   // of an explanation: it was accounted for, and the history no longer has it
 	FateNone      history.State = "none"        // of an explanation: there is no tick to explain
 )
@@ -26,7 +27,7 @@ const (
 // fates are sorted by how much they need attention.
 var fates = []history.State{
 	history.StateUnreadable, FateLate, history.StateLost, history.StateUnknown, history.StateFailed, history.StateTimedOut, history.StateInterrupted, history.StateMissed, history.StateRefused, FateDue,
-	FateWaiting, history.StateRunning, FatePaused, history.StateSkipped, FateForgotten, FateComing, history.StateOK, FateNone,
+	FateWaiting, FateAfter, history.StateRunning, FatePaused, history.StateSkipped, FateForgotten, FateComing, history.StateOK, FateNone,
 }
 
 // ByFate compares what became of two ticks: that which needs more attention comes first, and before
@@ -265,7 +266,9 @@ func (p past) judge(x *Explanation, certain time.Time) {
 	case x.Freeze != nil:
 		x.Fate, x.Reason = FatePaused, history.ReasonFrozen
 	case !x.Job.Waiting.IsZero() && !x.Tick.Before(x.Job.Waiting):
-		x.Fate = FateWaiting
+		if x.Fate = FateWaiting; len(x.Job.Job.After) > 0 {
+			x.Fate = FateAfter
+		}
 	case x.Job.LastRun != nil && x.Job.LastRun.State == history.StateRunning:
 		x.Fate = FateDue
 	case certain.Sub(due) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):

@@ -141,7 +141,7 @@ func (w *writer) recorded(name string) {
 			w.sayf("It waited %s because %s had as many runs in progress as it may (Config.MaxRunning).",
 				(time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), last.InstanceID)
 		case last.Begun.Sub(last.Tick) >= lateStart && !last.Started.Before(last.Begun):
-			w.sayf("It waited for BeforeTick until %s.", w.at(last.Begun))
+			w.sayf("It waited for %s until %s.", w.waitedFor(), w.at(last.Begun))
 		case late >= lateStart && last.Attempt == 1 && !last.NotBegun:
 			w.sayf("It started %s late: an earlier run was still in progress, the job had no owner, or ZooKeeper did not answer.", late.Round(time.Second))
 		}
@@ -163,17 +163,6 @@ func (w *writer) recorded(name string) {
 
 // lateStart is later than a run starts when all is well, on clocks that are set by a network.
 const lateStart = 5 * time.Second
-
-// gone says why the instance of a run will not record its result.
-func (w *writer) gone(run history.Run) string {
-	switch owner := w.Job.Owner; {
-	case owner != nil && owner.Token != run.Token:
-		return fmt.Sprintf("no longer owns %s, which %s took over at %s", w.thing(), owner.InstanceID, w.at(owner.Since))
-	case owner == nil:
-		return "no longer owns " + w.thing()
-	}
-	return "is gone"
-}
 
 // ending is how a run ended: "succeeded", "failed: no route to host".
 func ending(run history.Run) string {
@@ -221,12 +210,14 @@ func (w *writer) notRun(name string, e history.Entry) {
 		w.sayf("%s did not run: BeforeTick (handler %q) refused it; the history of the first shard has its reason.", name, w.Job.Job.BeforeTick)
 	case e.Reason == history.ReasonNotBegun:
 		w.sayf("%s did not run: BeforeTick (handler %q) failed, or was not called; the history of the first shard says why.", name, w.Job.Job.BeforeTick)
+	case e.Reason == history.ReasonParent, e.Reason == history.ReasonParentLate, e.Reason == history.ReasonParentForgotten:
+		w.sayf("%s did not run, because of a job after which it runs: %s.", name, e.Error)
 	case e.Reason == history.ReasonScheduleChanged:
 		w.sayf("%s did not run: the schedule was replaced at %s, before the tick was claimed.", name, w.at(w.ScheduleSince))
 	default:
 		w.sayf("%s did not run: it was %s.", name, strings.TrimSpace(string(e.State)+" "+string(e.Reason)))
 	}
-	if e.State == history.StateMissed {
+	if e.State == history.StateMissed && e.Error == "" {
 		w.sayf("The job's misfire policy is %s.", w.Job.Job.Misfire)
 	}
 	if e.Count > 1 {
@@ -329,6 +320,8 @@ func (w *writer) pending(name string) {
 		}
 	case w.Fate == admin.FateWaiting:
 		w.sayf("%s waits for BeforeTick (handler %q), which the first shard calls.", name, w.Job.Job.BeforeTick)
+	case w.Fate == admin.FateAfter:
+		w.sayf("%s waits for %s.", name, w.parents())
 	case w.Fate == admin.FateDue && run != nil && run.State == history.StateRunning:
 		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
 			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Job.Overlap)

@@ -64,3 +64,14 @@ func (w *writer) asked(last history.Entry) {
 		w.sayf("Its end was asked for%s.", strings.TrimRight(By(last.StoppedBy, last.StoppedReason), "."))
 	}
 }
+
+// gone says why the instance of a run will not record its result.
+func (w *writer) gone(run history.Run) string {
+	switch owner := w.Job.Owner; {
+	case owner != nil && owner.Token != run.Token:
+		return fmt.Sprintf("no longer owns %s, which %s took over at %s", w.thing(), owner.InstanceID, w.at(owner.Since))
+	case owner == nil:
+		return "no longer owns " + w.thing()
+	}
+	return "is gone"
+}

@@ -114,7 +114,7 @@ type Followed struct {
 	Parent bool // they are of the job's children; otherwise it is their own first shard
 }
 
-// GateRead is what WatchGate has read.
+// GateRead is a reading by WatchGate.
 type GateRead struct {
 	Gate    *ticks.Gate
 	created int64      // the transaction that has created the record

@@ -37,7 +37,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clock.go", "errors.go", "hung.go"},
 	{"reader.go", "types.go"},
 	{"basis.go"},
-	{"event.go", "parsed.go", "records.go", "round.go"},
+	{"after.go", "event.go", "parsed.go", "records.go", "round.go"},
 	{"overdue.go", "watchticks.go", "writer.go"},
 	{"parts.go"},
 	{"client.go", "leader.go", "servers.go"},

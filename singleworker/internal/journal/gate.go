@@ -128,7 +128,7 @@ func (gs *Gates) forget() {
 	}
 }
 
-// retry reads again what could not be read.
+// retry reads again the slots that could not be read.
 func (gs *Gates) retry() {
 	for _, of := range gs.sorted() {
 		if g := gs.followed[of]; g.known == nil && !g.reading.Running() {

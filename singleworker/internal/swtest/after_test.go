@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -148,6 +151,116 @@ func TestAfterParentNotOK(t *testing.T) {
 		}
 		if fmt.Sprint(rows) != fmt.Sprint(want) {
 			t.Errorf("rows %v, want %v", rows, want)
+		}
+		pass(t, c)
+	})
+}
+
+// Submit refuses parents that are not there, or cannot be parents, jobs that wait for themselves,
+// and schedules that never meet. What is submitted together may come in any order. Without its
+// parent a job waits, and says so.
+func TestAfterRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		work := working(time.Second)
+		starting(t, c, map[string]singleworker.Handler{"load": work, "report": work, "mail": work, "shards": work, "counted": work})
+		refused := func(j job.Job, field, why string) {
+			t.Helper()
+			of, err := new(invalid.FieldError), c.Submit(t.Context(), j)
+			if !errors.As(err, &of) || of.Field != field || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s after %v: %v, want %s: %s", j.Name, j.After, err, field, why)
+			}
+		}
+		report := job.Job{Name: "report", Schedule: "@after", After: []string{"load"}}
+		refused(report, "After", "is no job of the group")
+		submit(t, c,
+			job.Job{Name: "load", Schedule: "* * * * *"}, report,
+			job.Job{Name: "shards", Schedule: "* * * * *", Shards: 2},
+			job.Job{Name: "counted", Schedule: "* * * * *", MaxRuns: 3},
+		)
+		refused(job.Job{Name: "mail", Schedule: "@after", After: []string{"shards"}}, "After", "has shards")
+		refused(job.Job{Name: "mail", Schedule: "@after", After: []string{"counted"}}, "After", "MaxRuns")
+		refused(job.Job{Name: "mail", Schedule: "@after"}, "Schedule", "needs After")
+		refused(job.Job{Name: "mail", Schedule: "@daily", After: []string{"load"}}, "After", "needs the schedule @after")
+		refused(job.Job{Name: "mail", Schedule: "@after", After: []string{"load"}, BeforeTick: "load", Shards: 2}, "After", "BeforeTick")
+		operate(t, c, func(client *admin.Client) error {
+			_, err := client.Edit(t.Context(), "load", func(j *job.Job) error {
+				j.Schedule, j.After = "@after", []string{"report"}
+				return nil
+			}, admin.EditOptions{})
+			if err == nil || !strings.Contains(err.Error(), "load after report after load") {
+				t.Errorf("a cycle: %v", err)
+			}
+			if _, err := client.Edit(t.Context(), "shards", func(j *job.Job) error { j.Schedule = "30 * * * * ?"; j.Shards = 3; return nil }, admin.EditOptions{}); err != nil {
+				t.Error(err)
+			}
+			together := []admin.Submission{
+				{Job: job.Job{Name: "last", Handler: "mail", Schedule: "@after", After: []string{"middle", "first"}}},
+				{Job: job.Job{Name: "middle", Handler: "mail", Schedule: "@after", After: []string{"first"}}},
+				{Job: job.Job{Name: "first", Handler: "mail", Schedule: "@hourly"}},
+			}
+			if _, err := client.SubmitAll(t.Context(), together); err != nil {
+				t.Errorf("in any order: %v", err)
+			}
+			return nil
+		})
+		submit(t, c, job.Job{Name: "odd", Handler: "mail", Schedule: "15 * * * * ?"})
+		refused(job.Job{Name: "mail", Schedule: "@after", After: []string{"load", "odd"}}, "After", "no time in common")
+		time.Sleep(2 * time.Minute)
+		if s := status(t, c, "report"); s.LastRun == nil || s.NextRun.IsZero() {
+			t.Errorf("report has not run: %+v", s)
+		}
+		if err := c.Cancel(t.Context(), "load"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(settled)
+		if s := status(t, c, "report"); s.State != admin.StateInvalid || !strings.Contains(s.Reason.Error, "load") {
+			t.Errorf("without its parent: %s, %v", s.State, s.Reason)
+		}
+		submit(t, c, job.Job{Name: "load", Schedule: "* * * * *"})
+		ran := len(c.Runs())
+		time.Sleep(3 * time.Minute)
+		if s := status(t, c, "report"); s.State != admin.StateOwned || s.LastRun.Tick.Before(time.Now().Add(-2*time.Minute)) || len(c.Runs()) <= ran {
+			t.Errorf("with its parent again: %s, %+v", s.State, s.LastRun)
+		}
+		pass(t, c)
+	})
+}
+
+// A parent's new schedule is the child's from then on. Why a tick waits names the parent and who
+// runs it.
+func TestAfterWhy(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) {
+		t.Helper()
+		starting(t, c, map[string]singleworker.Handler{"load": working(20 * time.Second), "report": working(time.Second)})
+		start := time.Now().Truncate(time.Hour).Add(time.Hour)
+		submit(t, c,
+			job.Job{Name: "load", Schedule: "*/5 * * * *", NotBefore: start},
+			job.Job{Name: "report", Schedule: "@after", After: []string{"load"}},
+		)
+		time.Sleep(time.Until(start.Add(5*time.Minute + 10*time.Second)))
+		var why admin.Explanation
+		operate(t, c, func(client *admin.Client) (err error) {
+			why, err = client.Why(t.Context(), "report", time.Time{})
+			return err
+		})
+		text := strings.Join(words.Why(why), " ")
+		if why.Fate != admin.FateAfter || len(why.Job.WaitsFor) != 1 || !strings.Contains(text, "waits for load, which has been running on i") {
+			t.Errorf("%s, %+v: %s", why.Fate, why.Job.WaitsFor, text)
+		}
+		time.Sleep(time.Until(start.Add(6 * time.Minute)))
+		operate(t, c, func(client *admin.Client) error {
+			_, err := client.Edit(t.Context(), "load", func(j *job.Job) error { j.Schedule = "*/2 * * * *"; return nil }, admin.EditOptions{})
+			return err
+		})
+		time.Sleep(time.Until(start.Add(14*time.Minute + 50*time.Second)))
+		for minute, runs := range byTick(c, "report", start) {
+			if len(runs) != 1 || minute > 5 && minute%2 == 1 {
+				t.Errorf("minute %d: %d runs", minute, len(runs))
+			}
+		}
+		if n := len(byTick(c, "report", start)); n != 6 { // 0, 5, 8, 10, 12, 14
+			t.Errorf("%d ticks were run", n)
 		}
 		pass(t, c)
 	})

@@ -214,7 +214,7 @@ func TestWithParents(t *testing.T) {
 	}
 }
 
-// afterWorld is a child of two parents, and one tick of all, with every order of what may happen.
+// afterWorld is a child of two parents, and one tick of all, with every order of events.
 type afterWorld struct {
 	parents  [2]history.State // "": not begun
 	child    ticks.Record
@@ -227,7 +227,7 @@ type afterWorld struct {
 	trace    string
 }
 
-// TestExploreAfter goes through all that may happen to one tick of a child of two parents: each is
+// TestExploreAfter goes through all events of one tick of a child of two parents: each is
 // not begun, runs, and is ok or failed. The child is paused and resumed, the first parent is gone,
 // the deadline comes, and the owner decides whenever it likes. The tick is run once at most, and
 // only if both are ok then. In the end it has one fate.

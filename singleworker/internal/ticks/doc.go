@@ -34,12 +34,12 @@
 // tick record of each parent; nobody else does, nor for a job that is not a child.
 //
 // A parent has run T if its history, or the run in its record, has an entry of T, scheduled or by
-// name, that is ok. It may still do so while T is after what it is done with: its watermark, or the
-// tick before a run that is open or to be repeated. Otherwise the entry of T says how it went. If
-// the history has none, it is forgotten. The child decides on T when all parents are done with it,
-// or at the deadline: T + Deadline, or the child's next tick. Then T is run, if all are ok. If one
-// is not, a row says so with its name and how it went there. If one had not run T by the deadline,
-// T is missed. So T is run once, and what a parent's T comes to after that starts no child.
+// name, that is ok. It may still do so while T is after its watermark, or after the tick before a
+// run that is open or to be repeated. Otherwise the entry of T says how it went. If the history has
+// none, it is forgotten. The child decides on T when all parents are done with it, or at the
+// deadline: T + Deadline, or the child's next tick. Then T is run, if all are ok. If one is not, a
+// row says so with its name and how it went there. If one had not run T by the deadline, T is
+// missed. So T is run once, and a later success of a parent starts no child.
 //
 // To wait is no lateness: T came when the last parent was seen to be ok, and from then on all
 // policies hold. AlarmAfter counts from the deadline. A child whose parent is not there, or can be

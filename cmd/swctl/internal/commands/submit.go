@@ -37,6 +37,9 @@ begins it. If that refuses the tick, or fails for good, no shard runs it.
 With --everywhere each tick runs once on every live instance that may run the job, and is claimed
 and recorded there. It counts in no share. That cannot be changed later.
 
+With --after the job runs after others, and needs no schedule: each tick that all of them have is run
+once, when all have run it successfully. If one has not, and will not, the tick is skipped.
+
 With --file the jobs come from files, as swctl apply reads them, but for whether they are paused.
 All are checked before the first is submitted; the first that is refused ends the command, and
 the same file can be submitted again. It does not wait for owners; a thousand jobs take seconds,
@@ -49,6 +52,7 @@ swctl submit load @daily --shards 8 --before-tick empty-tables
 swctl submit flush-cache '@every 5m' --everywhere
 swctl submit cleanup @manually --arg days=30    # runs when swctl trigger says so
 swctl submit consumer @always --backoff 5s
+swctl submit report --after extract --after load --deadline 2h
 swctl submit report '0 6 * * 1' --paused
 swctl submit dump @daily --require zone=a --instance app-1 --instance app-2
 swctl submit nightly '30 3 * * *' --tz Europe/Berlin --handler report --replace --dry-run
@@ -100,6 +104,9 @@ func submit(ctx context.Context, c *call) error {
 // jobToSubmit reads the command line.
 func jobToSubmit(c *cmdline.Call) (job.Job, error) {
 	change, _, err := fields.Changes(c)
+	if len(c.Args) == 1 && c.Flags.IsSet(fields.FlagAfter) {
+		c.Args = append(c.Args, "@after")
+	}
 	switch {
 	case err != nil:
 		return job.Job{}, err

@@ -137,7 +137,11 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 		p.resizing(job, zone)
 	}
 	if !job.Waiting.IsZero() {
-		p.field("Waiting", "for BeforeTick, since "+p.moment(job.Waiting, zone))
+		on := "BeforeTick"
+		if len(job.Job.After) > 0 {
+			on = strings.Join(job.Job.After, ", ")
+		}
+		p.field("Waiting", "for "+on+", since "+p.moment(job.Waiting, zone))
 	}
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
