@@ -35,14 +35,15 @@ type week struct {
 // coming counts the ticks of jobs, paused or not. Jobs with the same schedule are counted together.
 func coming(ctx context.Context, jobs []admin.JobStatus, now, from time.Time) week {
 	type key struct {
-		schedule, zone, calendars string
-		notBefore, notAfter       int64
+		schedule, zone, calendars, after string
+		notBefore, notAfter              int64
 	}
 	alike := make(map[key][]admin.JobStatus)
 	for _, job := range jobs {
 		if job.State != admin.StateInvalid {
 			of := key{
-				job.Job.Schedule, job.Job.TimeZone, strings.Join(job.Job.Calendars, "\n"), job.Job.NotBefore.UnixMilli(), job.Job.NotAfter.UnixMilli(),
+				job.Job.Schedule, job.Job.TimeZone, strings.Join(job.Job.Calendars, "\n"), strings.Join(job.Job.After, "\n"),
+				job.Job.NotBefore.UnixMilli(), job.Job.NotAfter.UnixMilli(),
 			}
 			alike[of] = append(alike[of], job)
 		}

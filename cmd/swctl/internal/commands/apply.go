@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 const (
@@ -204,15 +206,31 @@ func apply(ctx context.Context, c *call) error {
 }
 
 // act does each step, whatever becomes of the others. Calendars are there before jobs come to name
-// them, and go when jobs have gone.
+// them, and go when jobs have gone. Jobs are there before others run after them.
 func (p *application) act(ctx context.Context, client group.Client) error {
 	var (
 		all  sync.WaitGroup
 		turn = make(chan struct{}, appliedAtOnce)
 		errs = make([]error, len(p.steps))
 	)
+	jobs, order := make([]job.Job, len(p.steps)), make([]int, len(p.steps))
+	for i, s := range p.steps {
+		jobs[i], order[i] = s.Job, i
+	}
+	generations, stage := files.Generations(jobs), make([]int, len(p.steps))
 	for i := range p.steps {
 		if i > 0 && p.steps[i].Kind != p.steps[i-1].Kind {
+			stage[i] = stage[i-1] + 1
+		} else if i > 0 {
+			stage[i] = stage[i-1]
+		}
+	}
+	byTurn := func(a, b int) int {
+		return cmp.Or(cmp.Compare(stage[a], stage[b]), cmp.Compare(generations[a], generations[b]))
+	}
+	slices.SortStableFunc(order, byTurn)
+	for n, i := range order {
+		if n > 0 && byTurn(order[n-1], i) != 0 {
 			all.Wait()
 		}
 		turn <- struct{}{}

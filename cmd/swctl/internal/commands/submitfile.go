@@ -1,12 +1,15 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -30,9 +33,14 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 		return cmdline.Usage("submit: %s: calendars are not submitted", found.Calendars[0].Place).Try("swctl apply -f FILE sets them before the jobs")
 	}
 	var jobs []job.Job
+	generations := make(map[string]int, len(found.Jobs))
 	for _, e := range found.Jobs {
 		jobs = append(jobs, e.Job)
 	}
+	for i, generation := range files.Generations(jobs) {
+		generations[jobs[i].Name] = generation
+	}
+	slices.SortStableFunc(jobs, func(a, b job.Job) int { return cmp.Compare(generations[a.Name], generations[b.Name]) })
 	return c.connected(ctx, func(ctx context.Context, client group.Client) error {
 		for _, j := range jobs { // whether one has ended depends on the group's time
 			if schedule, err := j.ParseSchedule(); err != nil || !schedule.Once() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,5 +242,17 @@ func TestCalendars(t *testing.T) {
 		if _, problems := Read([]string{"-"}, strings.NewReader(input)); len(problems) == 0 || !strings.HasPrefix(problems[0].String(), want) {
 			t.Errorf("%q: %v, want %s", input, problems, want)
 		}
+	}
+}
+
+// Jobs that run after others are submitted after these, wherever the files have them.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	jobs := []job.Job{
+		{Name: "end", After: []string{"left", "right"}}, {Name: "left", After: []string{"top", "elsewhere"}}, {Name: "right", After: []string{"left"}},
+		{Name: "top"}, {Name: "a", After: []string{"b"}}, {Name: "b", After: []string{"a"}},
+	}
+	if got := Generations(jobs); !slices.Equal(got[:4], []int{3, 1, 2, 0}) {
+		t.Errorf("generations %v", got)
 	}
 }
