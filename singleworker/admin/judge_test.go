@@ -116,7 +116,7 @@ func TestStateAndReason(t *testing.T) {
 		"no schedule": {
 			"@dialy", group{}, StateInvalid,
 			`job.Schedule "@dialy": schedule "@dialy": column 1: unknown descriptor "@dialy", want @yearly, @monthly, @weekly, ` +
-				"@daily, @hourly, @every, @at, @manually or @always; submit it again with Replace, or cancel it",
+				"@daily, @hourly, @every, @at, @after, @manually or @always; submit it again with Replace, or cancel it",
 		},
 		"no zone": {
 			`{"schedule":"@daily","time_zone":"Mars"}`, group{}, StateInvalid,
