@@ -41,7 +41,7 @@ type Manager struct {
 	bridge   *bridge       // nil before Run
 	begun    chan struct{} // closed when Run has begun
 	handlers handlers
-	jobs     map[string]zkrec.Spec // declared before Run
+	jobs     map[string]Job // declared before Run
 }
 
 // New validates cfg and returns a Manager, which does nothing until Run. An
@@ -59,7 +59,7 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{cfg: cfg, conn: conn, traffic: traffic, begun: make(chan struct{}), jobs: make(map[string]zkrec.Spec)}, nil
+	return &Manager{cfg: cfg, conn: conn, traffic: traffic, begun: make(chan struct{}), jobs: make(map[string]Job)}, nil
 }
 
 // Session is what admin.On needs of a Manager. It is not for applications.
@@ -132,9 +132,9 @@ func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	if err := j.Validate(); err != nil {
 		return err
 	}
-	spec := zkrec.Spec{Job: j.Clone().Normal()}
-	declared := spec
-	declared.Declared = spec.Fingerprint()
+	of := j.Clone().Normal()
+	declared := zkrec.Spec{Job: of}
+	declared.Declared = declared.Fingerprint()
 	if err := declared.CheckSize(); err != nil {
 		return err
 	}
@@ -142,12 +142,12 @@ func (m *Manager) ScheduleContext(ctx context.Context, j Job) error {
 	w := m.bridge
 	_, twice := m.jobs[j.Name]
 	if w == nil && !twice {
-		m.jobs[j.Name] = spec
+		m.jobs[j.Name] = of
 	}
 	m.mu.Unlock()
 	switch {
 	case w != nil:
-		return w.declare(ctx, member.Declaration{Job: j.Name, Spec: spec})
+		return w.declare(ctx, member.Declaration{Job: of})
 	case twice:
 		return job.Invalid("Name", j.Name, errors.New("is already declared"))
 	}
@@ -258,7 +258,7 @@ func (m *Manager) wire(ctx context.Context) *bridge {
 	}
 	declarations := make([]member.Declaration, 0, len(m.jobs))
 	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
-		declarations = append(declarations, member.Declaration{Job: name, Spec: m.jobs[name]})
+		declarations = append(declarations, member.Declaration{Job: m.jobs[name]})
 	}
 	m.jobs = nil // thousands, perhaps
 	w.coord = coord.New(coord.Config{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/cronexpr"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 )
 
@@ -137,7 +138,7 @@ func TestScheduleLeavesRoomForItsMark(t *testing.T) {
 			wantInvalid(t, err, "Args", `job.Args "65`)
 			return
 		}
-		spec := m.jobs["j"]
+		spec := zkrec.Spec{Job: m.jobs["j"]}
 		spec.Declared = spec.Fingerprint()
 		if got := len(spec.Encode()); got > 64<<10 {
 			t.Fatalf("an argument of %d bytes is taken, its record has %d", size, got)
@@ -158,7 +159,7 @@ func TestScheduleCopiesTheArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	args["a"] = "2"
-	if got := m.jobs["j"].Job.Args["a"]; got != "1" {
+	if got := m.jobs["j"].Args["a"]; got != "1" {
 		t.Errorf("the declared argument is %q, want 1", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // declare writes a job that the program declares while it runs.
 func (w *bridge) declare(ctx context.Context, d member.Declaration) error {
 	if err := running(w.coord.Declare(ctx, d)); err != nil {
-		return fmt.Errorf("singleworker: declare job %q: %w", d.Job, err)
+		return fmt.Errorf("singleworker: declare job %q: %w", d.Job.Name, err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (t *target) write(
 }
 
 // next numbers the change of the job that was read, and notes it with the next write.
-func (t *target) next(ctx context.Context, w writer, read records, d zkrec.Deed) (number int, err error) {
+func (t *target) next(ctx context.Context, w writer, read records, d zkrec.Deed) (number int32, err error) {
 	number, note, err := deeds.Version(ctx, w.rd.conn, w.rd.tree, read.slot, read.spec, read.stat.Ctime, d)
 	if errors.As(err, new(*zkrec.SchemaError)) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)

@@ -19,8 +19,8 @@ type ParentTimes struct {
 
 // WithParents returns j with the times of its parents, by name. Without them, ParseSchedule cannot
 // tell the times of a job that runs after others.
-func (j Job) WithParents(known map[string]ParentTimes) Job {
-	j.parents = known
+func (j Job) WithParents(parents map[string]ParentTimes) Job {
+	j.known = &known{calendars: j.known.get().calendars, parents: parents}
 	return j
 }
 
@@ -30,7 +30,7 @@ var errNoParent = errors.New("is a job of which nothing is known here")
 func (j Job) common(after *cronexpr.Schedule) (*cronexpr.Schedule, error) {
 	parents := make([]*cronexpr.Schedule, len(j.After))
 	for i, name := range j.After {
-		times, found := j.parents[name]
+		times, found := j.known.get().parents[name]
 		switch {
 		case times.Err != nil:
 			return nil, Invalid("After", name, times.Err)

@@ -67,9 +67,23 @@ var errNoCalendar = errors.New("is a calendar of which nothing is known here")
 
 // WithCalendars returns j with the calendars of its group, by name. Without them, ParseSchedule
 // cannot tell the times of a job that names calendars.
-func (j Job) WithCalendars(known map[string]CalendarTimes) Job {
-	j.known = known
+func (j Job) WithCalendars(calendars map[string]CalendarTimes) Job {
+	j.known = &known{calendars: calendars, parents: j.known.get().parents}
 	return j
+}
+
+// known has the times on which a job's schedule rests besides its own fields, by name.
+type known struct {
+	calendars map[string]CalendarTimes
+	parents   map[string]ParentTimes
+}
+
+// get is k, or of a job that rests on nothing else, none.
+func (k *known) get() known {
+	if k == nil {
+		return known{}
+	}
+	return *k
 }
 
 // only applies the job's calendars to its schedule.
@@ -77,7 +91,7 @@ func (j Job) only(schedule *cronexpr.Schedule) (*cronexpr.Schedule, error) {
 	filters := make([]cronexpr.Filter, len(j.Calendars))
 	for i, of := range j.Calendars {
 		name, out := CalendarName(of)
-		calendar, found := j.known[name]
+		calendar, found := j.known.get().calendars[name]
 		switch {
 		case calendar.err != nil:
 			return nil, Invalid("Calendars", of, calendar.err)
@@ -93,7 +107,7 @@ func (j Job) only(schedule *cronexpr.Schedule) (*cronexpr.Schedule, error) {
 func (j Job) LeftOutBy(t time.Time) string {
 	for _, of := range j.Calendars {
 		name, out := CalendarName(of)
-		if calendar, found := j.known[name]; found && len(calendar.of) > 0 {
+		if calendar, found := j.known.get().calendars[name]; found && len(calendar.of) > 0 {
 			if is, _, _ := (kept{calendar, out}).Keeps(t); !is {
 				return of
 			}

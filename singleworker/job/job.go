@@ -154,8 +154,7 @@ type Job struct {
 	// Default: none.
 	BeforeTick string `json:"before_tick,omitempty" yaml:"before_tick,omitempty"`
 
-	known   map[string]CalendarTimes // see WithCalendars; shared, and not changed
-	parents map[string]ParentTimes   // see WithParents; likewise
+	known *known // see WithCalendars and WithParents; nil of most jobs, shared, and not changed
 }
 
 // MisfirePolicy is the type of Job.Misfire.

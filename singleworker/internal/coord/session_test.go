@@ -60,7 +60,7 @@ func TestDeadInstanceOfALongerSessionIsWaitedFor(t *testing.T) {
 // declares is an instance whose code declares a job.
 func declares(name string) func(*Config) {
 	return func(cfg *Config) {
-		cfg.Member.Declarations = []member.Declaration{{Job: name, Spec: zkrec.Spec{Job: job.Job{Name: name, Schedule: "@daily"}}}}
+		cfg.Member.Declarations = []member.Declaration{{Job: job.Job{Name: name, Schedule: "@daily"}}}
 	}
 }
 

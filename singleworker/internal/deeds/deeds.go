@@ -63,7 +63,7 @@ func Write(
 // newer version is an error.
 func Version(
 	ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree, job string, was []byte, created time.Time, d zkrec.Deed,
-) (number int, note zkconn.Op, err error) {
+) (number int32, note zkconn.Op, err error) {
 	node := tree.Versions(job)
 	data, stat, err := conn.Get(ctx, node)
 	missing := errors.Is(err, zkconn.ErrNoNode)

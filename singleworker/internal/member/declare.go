@@ -33,13 +33,13 @@ func (e *Entry) Declare(ctx context.Context) error {
 		switch found, err := e.declare(ctx, d, newer); {
 		case err == nil:
 		case errors.Is(err, ErrNewer): // as it should be in the middle of a deploy
-			e.loop.Log.Warn("declaration ignored", "job", d.Job, "err", err)
+			e.loop.Log.Warn("declaration ignored", "job", d.Job.Name, "err", err)
 		case found && !zkconn.IsUnknown(err):
 			// Written by a newer version of the application, whose instances run it; or a node that may not
 			// be read, or not be written, which concerns this job alone.
-			e.loop.Log.Error("declaration ignored", "job", d.Job, "path", e.loop.Tree.Job(d.Job), "err", err)
+			e.loop.Log.Error("declaration ignored", "job", d.Job.Name, "path", e.loop.Tree.Job(d.Job.Name), "err", err)
 		default:
-			errs[i] = fmt.Errorf("declare job %q: %w", d.Job, err)
+			errs[i] = fmt.Errorf("declare job %q: %w", d.Job.Name, err)
 		}
 	})
 	return errors.Join(errs...)
@@ -49,10 +49,10 @@ func (e *Entry) Declare(ctx context.Context) error {
 // is done. It is for an instance that has joined, in any of its sessions.
 func (e *Entry) DeclareOne(ctx context.Context, d Declaration) error {
 	return e.loop.Conn.Retry(ctx, func() error {
-		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job); err != nil {
+		if err := e.room.Check(ctx, e.loop.Conn, e.loop.Tree.Root(), d.Job.Name); err != nil {
 			return err
 		}
-		d.Spec.DeclaredLate = true
+		d.late = true
 		_, err := e.declare(ctx, d, e.newerOnce(ctx))
 		return err
 	})
@@ -64,7 +64,7 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 	all := e.cfg.Declarations
 	reads := make([]zkconn.Read, len(all))
 	for i, d := range all {
-		reads[i].Path = e.loop.Tree.Job(d.Job)
+		reads[i].Path = e.loop.Tree.Job(d.Job.Name)
 	}
 	var missing []Declaration
 	var names []string
@@ -72,14 +72,14 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 	for i, found := range e.loop.Conn.ReadMany(ctx, reads) {
 		d := all[i]
 		if !errors.Is(found.Err, zkconn.ErrNoNode) {
-			old, err := zkrec.ParseSpec(d.Job, found.Data)
-			if found.Err != nil || err != nil || old.Declared != d.Spec.Fingerprint() {
+			old, err := zkrec.ParseSpec(d.Job.Name, found.Data)
+			if found.Err != nil || err != nil || old.Declared != d.fingerprint() {
 				rest = append(rest, d)
 			}
 			continue
 		}
-		missing, names = append(missing, d), append(names, d.Job)
-		groups = append(groups, session.CreateOps(e.loop.Tree.NewJob(d.Job, e.signed(d.Spec))))
+		missing, names = append(missing, d), append(names, d.Job.Name)
+		groups = append(groups, session.CreateOps(e.loop.Tree.NewJob(d.Job.Name, e.signed(d))))
 	}
 	if len(missing) == 0 {
 		return rest, nil
@@ -89,7 +89,7 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 	}
 	for i, result := range e.loop.Apply(ctx, groups) {
 		if d := missing[i]; result.Err == nil {
-			e.loop.Log.Info("job declared", "job", d.Job, "schedule", d.Spec.Job.Schedule)
+			e.loop.Log.Info("job declared", "job", d.Job.Name, "schedule", d.Job.Schedule)
 		} else {
 			rest = append(rest, d) // another instance was faster, or the error is found again
 		}
@@ -97,11 +97,12 @@ func (e *Entry) declareNew(ctx context.Context) (rest []Declaration, err error) 
 	return rest, nil
 }
 
-// signed is a spec that says who has declared it, and when.
-func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
+// signed is the spec of a declaration, which says who has declared it, and when.
+func (e *Entry) signed(d Declaration) zkrec.Spec {
+	spec := zkrec.Spec{Job: d.Job}
 	spec.Declaration = zkrec.Declaration{
-		Declared: spec.Fingerprint(), DeclaredBy: e.declarer(), DeclaredAt: time.Now().UnixMilli(),
-		DeclaredVersion: e.cfg.Instance.Program, DeclaredLate: spec.DeclaredLate,
+		Declared: d.fingerprint(), DeclaredBy: e.declarer(), DeclaredAt: time.Now().UnixMilli(),
+		DeclaredVersion: e.cfg.Instance.Program, DeclaredLate: d.late,
 	}
 	return spec
 }
@@ -112,26 +113,26 @@ func (e *Entry) signed(spec zkrec.Spec) zkrec.Spec {
 // decides on it. found reports whether the job existed, in which case an error concerns its node
 // alone.
 func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer, error)) (found bool, err error) {
-	spec := e.signed(d.Spec)
+	spec := e.signed(d)
 	for {
-		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job))
+		data, stat, err := e.loop.Conn.Get(ctx, e.loop.Tree.Job(d.Job.Name))
 		if errors.Is(err, zkconn.ErrNoNode) {
-			ops := session.CreateOps(e.loop.Tree.NewJob(d.Job, spec))
-			_, err = deeds.Write(ctx, e.loop.Conn, e.loop.Tree, e.deed(d.Job, false), ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+			ops := session.CreateOps(e.loop.Tree.NewJob(d.Job.Name, spec))
+			_, err = deeds.Write(ctx, e.loop.Conn, e.loop.Tree, e.deed(d.Job.Name, false), ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
 				return e.loop.Conn.Multi(ctx, ops...)
 			})
 			if errors.Is(err, zkconn.ErrNodeExists) {
 				continue // another instance was faster
 			}
 			if err == nil {
-				e.loop.Log.Info("job declared", "job", d.Job, "schedule", spec.Job.Schedule)
+				e.loop.Log.Info("job declared", "job", d.Job.Name, "schedule", spec.Job.Schedule)
 			}
 			return false, err
 		}
 		if err != nil {
 			return true, err
 		}
-		old, err := zkrec.ParseSpec(d.Job, data)
+		old, err := zkrec.ParseSpec(d.Job.Name, data)
 		switch {
 		case errors.As(err, new(*zkrec.SchemaError)):
 			return true, err // an older version must not replace what a newer one wrote
@@ -154,14 +155,14 @@ func (e *Entry) declare(ctx context.Context, d Declaration, newer func() (newer,
 		if err := replaced.CheckSize(); err != nil {
 			return true, fmt.Errorf("together with its former schedule and shards it %w", err)
 		}
-		err = e.replace(ctx, d.Job, old, replaced, data, stat)
+		err = e.replace(ctx, d.Job.Name, old, replaced, data, stat)
 		if errors.Is(err, zkconn.ErrBadVersion) || errors.Is(err, zkconn.ErrNoNode) || errors.Is(err, zkconn.ErrNodeExists) {
 			continue
 		}
 		if err == nil {
 			// A rolling deploy does this once; an instance of an older version that starts again does it
 			// in the wrong direction.
-			e.loop.Log.Warn("declaration replaced the job's record", "job", d.Job, "schedule", spec.Job.Schedule,
+			e.loop.Log.Warn("declaration replaced the job's record", "job", d.Job.Name, "schedule", spec.Job.Schedule,
 				"was", string(data[:min(len(data), maxLogged)]), "was_declared_by", old.DeclaredBy, "operators_change_lost", old.Overridden())
 		}
 		return true, err

@@ -33,7 +33,7 @@ func handlerNodeOf(names []string, declarations []Declaration) *handlerNode {
 	}
 	jobs := make(map[string]string, len(declarations))
 	for _, d := range declarations {
-		jobs[d.Job] = d.Spec.Fingerprint()
+		jobs[d.Job.Name] = d.fingerprint()
 	}
 	hash, data, ok := zkrec.EncodeHandlers(names, jobs)
 	if !ok {

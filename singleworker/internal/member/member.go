@@ -11,6 +11,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
 )
 
 // Errors that end an instance. Callers branch on them.
@@ -23,9 +24,12 @@ var (
 
 // Declaration is a job that the application's code declares.
 type Declaration struct {
-	Job  string
-	Spec zkrec.Spec
+	Job job.Job // normal
+
+	late bool // by a running Manager
 }
+
+func (d Declaration) fingerprint() string { return zkrec.Spec{Job: d.Job}.Fingerprint() }
 
 // Config describes this instance.
 type Config struct {

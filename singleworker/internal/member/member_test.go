@@ -377,8 +377,8 @@ func TestDeclarationOfAJobThatMayNotBeRead(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		spec := zkrec.Spec{Job: jobs.Job{Schedule: "@daily"}}
-		a, err := enter(g, member.Config{ID: "a", Declarations: []member.Declaration{{Job: "hidden", Spec: spec}, {Job: "job", Spec: spec}}},
+		hidden, shown := jobs.Job{Name: "hidden", Schedule: "@daily"}, jobs.Job{Name: "job", Schedule: "@daily"}
+		a, err := enter(g, member.Config{ID: "a", Declarations: []member.Declaration{{Job: hidden}, {Job: shown}}},
 			func(ctx context.Context, e *member.Entry) error { return errors.Join(e.Prepare(ctx), e.Declare(ctx)) })
 		if err != nil {
 			g.T.Errorf("Declare = %v", err)
@@ -427,8 +427,8 @@ func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		declare := func(sid, schedule string) *roomtest.Rooms {
-			spec := zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: schedule}}
-			a, err := enter(g, member.Config{ID: sid, Declarations: []member.Declaration{{Job: "job", Spec: spec}}},
+			declared := member.Declaration{Job: jobs.Job{Name: "job", Schedule: schedule}}
+			a, err := enter(g, member.Config{ID: sid, Declarations: []member.Declaration{declared}},
 				func(ctx context.Context, e *member.Entry) error { return errors.Join(e.Prepare(ctx), e.Declare(ctx)) })
 			if err != nil {
 				g.T.Error(err)
@@ -484,7 +484,7 @@ func TestLateDeclarationLeavesTheNextJobAlone(t *testing.T) {
 			}
 			return zkdev.Pass()
 		})
-		d := member.Declaration{Job: "job", Spec: zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: "@hourly"}}}
+		d := member.Declaration{Job: jobs.Job{Name: "job", Schedule: "@hourly"}}
 		_, err := enter(g, member.Config{ID: "a"}, func(ctx context.Context, e *member.Entry) error {
 			ctx, cancel := context.WithTimeout(ctx, roomtest.SessionTimeout/4)
 			defer cancel()

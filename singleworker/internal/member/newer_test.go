@@ -54,7 +54,7 @@ func TestDeclarationOfTheNewerVersionWins(t *testing.T) {
 						Incarnation: "other-1", Program: test.live, Handlers: hash, State: zkrec.InstanceActive,
 					}.Encode()))
 				}
-				mine := member.Declaration{Job: "job", Spec: zkrec.Spec{Job: jobs.Job{Name: "job", Schedule: "@hourly"}}}
+				mine := member.Declaration{Job: jobs.Job{Name: "job", Schedule: "@hourly"}}
 				cfg := member.Config{ID: "a", Instance: zkrec.Instance{Program: test.version}, Declarations: []member.Declaration{mine}}
 				a, err := enter(g, cfg, func(ctx context.Context, e *member.Entry) error { return errors.Join(e.Prepare(ctx), e.Declare(ctx)) })
 				if err != nil {

@@ -131,8 +131,8 @@ func TestVersionsAreBounded(t *testing.T) {
 	long := zkrec.Spec{Job: job.Job{Schedule: "@daily", Args: map[string]string{"a": strings.Repeat("x", zkrec.MaxRecordBytes-1000)}}}.Encode()
 	var v zkrec.Versions
 	for n := range 20 {
-		var next int
-		if next, v = v.Add(long, started, zkrec.Deed{Kind: zkrec.DeedSet, Reason: strings.Repeat("x", 1000)}); next != n+2 {
+		var next int32
+		if next, v = v.Add(long, started, zkrec.Deed{Kind: zkrec.DeedSet, Reason: strings.Repeat("x", 1000)}); int(next) != n+2 {
 			t.Fatalf("change %d makes version %d", n, next)
 		}
 		read, err := zkrec.ParseVersions(v.Encode(), started)

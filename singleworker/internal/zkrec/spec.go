@@ -42,7 +42,7 @@ type Spec struct {
 	Canceled bool `json:"canceled,omitempty"`
 
 	// Version counts the changes of the job; 0 means that there was none. See Versions.
-	Version int `json:"version,omitempty"`
+	Version int32 `json:"version,omitempty"`
 
 	// Undeleted is nil unless the job was canceled before, and brought back.
 	Undeleted *Undeleted `json:"undeleted,omitempty"`

@@ -63,7 +63,7 @@ func ParseVersions(data []byte, mtime time.Time) (v Versions, err error) {
 
 // Add returns v with the next version, which d makes of a job with this record. The job was created
 // at a time.
-func (v Versions) Add(was []byte, created time.Time, d Deed) (next int, with Versions) {
+func (v Versions) Add(was []byte, created time.Time, d Deed) (next int32, with Versions) {
 	spec, err := ParseSpec("", was)
 	record := Kept(was)
 	if err == nil {
@@ -92,8 +92,8 @@ func (v Versions) Add(was []byte, created time.Time, d Deed) (next int, with Ver
 		bytes -= len(list[0].Spec) + len(list[0].Deed)
 		list = list[1:]
 	}
-	return present + 1, Versions{List: list}
+	return int32(present + 1), Versions{List: list} //nolint:gosec // nobody changes a job so often
 }
 
 // Number counts the changes of the job, from 1.
-func (s Spec) Number() int { return max(1, s.Version) }
+func (s Spec) Number() int { return int(max(1, s.Version)) }
