@@ -178,6 +178,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 		j.finish(n, w, reason)
 		if job := j.catalog.JobOf(n.slot); job != nil {
 			j.catalog.Calendars.Outdated(job)
+			j.Gates.proofs.lost(ch.ops[r.Refused].Path())
 		}
 	case reason != nil:
 		j.finish(n, w, reason)

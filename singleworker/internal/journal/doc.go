@@ -45,4 +45,13 @@
 // the first shard inherits it, and does not call the function again. The other shards decide no
 // tick before the first has, run those that have passed, and record the others as refused or
 // not_begun.
+//
+// # Jobs after jobs
+//
+// The owner of a child follows the record of each parent in the same way, and reads its history
+// when the record says that it has changed. Claims rest on the specs of all ancestors, too, whose
+// versions they check. These begin at 0 again when a job is deleted and submitted again. So the
+// owner has an ephemeral node below each ancestor, and reads after that which job it is. Claims
+// check that the node is there, and wait until it is: nothing of a job that is gone decides about
+// a tick, however late its owner hears of that. The slots of an instance share these nodes.
 package journal

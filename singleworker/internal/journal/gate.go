@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 
@@ -24,6 +25,11 @@ type gate struct {
 type Gates struct {
 	journal  *Journal
 	followed map[catalog.Followed]*gate
+	proofs   proofs
+}
+
+func newGates(j *Journal) *Gates {
+	return &Gates{j, make(map[catalog.Followed]*gate), proofs{j, make(map[string]*proof)}}
 }
 
 // Changed reads a slot again, if others are owned that wait for it.
@@ -65,10 +71,36 @@ func (gs *Gates) of(job *catalog.Job, slot string) *ticks.Gate {
 		}
 		gates[i] = g.known
 	}
-	if job.IsChild() {
-		return ticks.AllOf(gates)
+	if !job.IsChild() {
+		return gates[0]
 	}
-	return gates[0]
+	if _, known := gs.proofs.of(job.Version.Named); !known {
+		return nil
+	}
+	return ticks.AllOf(gates)
+}
+
+// proven tells the slots that wait for a proof of a job.
+func (gs *Gates) proven(ancestor string) {
+	for slot, job := range gs.children() {
+		for named := range job.Version.Named.Jobs() {
+			if named == ancestor {
+				gs.journal.runner.Begun(slot, gs.of(job, slot))
+			}
+		}
+	}
+}
+
+// children are the owned slots of jobs that run after others.
+func (gs *Gates) children() iter.Seq2[string, *catalog.Job] {
+	return func(yield func(string, *catalog.Job) bool) {
+		for _, slot := range slices.Sorted(maps.Keys(gs.journal.nodes.bySlot)) {
+			job := gs.journal.catalog.JobOf(slot)
+			if gs.journal.nodes.owned(slot) != nil && job != nil && job.Valid() && job.IsChild() && !yield(slot, job) {
+				return
+			}
+		}
+	}
 }
 
 func (gs *Gates) read(of catalog.Followed, g *gate) {
@@ -128,8 +160,9 @@ func (gs *Gates) forget() {
 	}
 }
 
-// retry reads again the slots that could not be read.
+// retry reads again the slots that could not be read, and makes proofs that could not be made.
 func (gs *Gates) retry() {
+	gs.proofs.sync()
 	for _, of := range gs.sorted() {
 		if g := gs.followed[of]; g.known == nil && !g.reading.Running() {
 			gs.changed(of)

@@ -105,7 +105,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owne
 		nodes: newNodes(loop.Log),
 	}
 	j.Agenda = j.nodes.agenda
-	j.Gates = &Gates{journal: j, followed: make(map[catalog.Followed]*gate)}
+	j.Gates = newGates(j)
 	j.Signal = newSignal(j, m.Self().Incarnation)
 	return j
 }

@@ -261,7 +261,11 @@ func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 	case w.isClaim() && j.loop.Clock.Now().Elapsed-w.since >= lease.Length(j.loop.Conn.SessionTimeout()):
 		return owner.Guard{}, leases.ErrLost // what it was decided by is too long ago
 	case w.isClaim():
-		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.Version, w.opens())
+		proofs, known := j.Gates.proofs.of(w.commit.Version.Named)
+		if !known && w.commit.Plan.Record.Watermark > w.commit.From.Watermark { // it decides about further ticks
+			return owner.Guard{}, ticks.ErrSpecChanged // the runner decides again soon
+		}
+		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.Version, w.opens(), proofs...)
 	case w.isResult() && !w.unguarded:
 		guard, _ := j.owner.Guard(n.slot, w.commit.From.Token)
 		return guard, nil

@@ -75,9 +75,10 @@ const heartbeatAt = 1
 // spec and switch. A decision under one spec must not be written under the next: so a tick has one
 // number of shards. A decision under one switch must not be written under the next either: so a job
 // that was paused, or whose group was frozen, begins no run. In latch mode this instance must lead,
-// too. If the decision opens a run, the heartbeat is written, whatever its version: that nobody
-// else has it is shown by the owner record. Call Pulse.Claiming and Pulse.Claimed then.
-func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool) (Guard, error) {
+// too. Proofs are nodes that must be there, see journal.Gates. If the decision opens a run, the
+// heartbeat is written, whatever its version: that nobody else has it is shown by the owner record.
+// Call Pulse.Claiming and Pulse.Claimed then.
+func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, opens bool, proofs ...string) (Guard, error) {
 	g, err := o.Guard(slot, token)
 	if err != nil {
 		return g, err
@@ -91,6 +92,9 @@ func (o *Owner) GuardClaim(slot string, token int64, version ticks.Version, open
 	}
 	g.named = len(g.Ops) + ownVersions
 	g.add(ticks.ErrSpecChanged, VersionOps(o.loop.Tree, zkrec.JobOfSlot(slot), version)...)
+	for _, proof := range proofs {
+		g.add(ticks.ErrSpecChanged, zkconn.CheckOp(proof, zkconn.AnyVersion))
+	}
 	if leader != "" {
 		g.add(ErrNotLeader, zkconn.CheckOp(leader, zkconn.AnyVersion))
 	}

@@ -28,10 +28,11 @@
 //
 // The ticks of a job after others (@after) are the times that all of its parents have: each in its
 // schedule, or in the former one that held then. So they follow from the specs of its ancestors,
-// and each decision about them checks the versions of these. Tick T is run when all parents have
-// run T with state ok, which never changes once it is written: a claim checks no record of a
-// parent, and an owner may know less than there is, and waits. The owner of a child watches the
-// tick record of each parent; nobody else does, nor for a job that is not a child.
+// and each decision about them checks that these are the same jobs, in the same versions. Tick T is
+// run when all parents have run T with state ok, which never changes once it is written: a claim
+// checks no record of a parent, and an owner may know less than there is, and waits. The owner of a
+// child watches the tick record of each parent; nobody else does, nor for a job that is not a
+// child.
 //
 // A parent has run T if its history, or the run in its record, has an entry of T, scheduled or by
 // name, that is ok. It may still do so while T is after its watermark, or after the tick before a

@@ -281,6 +281,10 @@ func (c *Conn) MultiOn(ctx context.Context, path string, czxid int64, ops ...Op)
 	return c.MultiOnAll(ctx, []On{{Path: path, Czxid: czxid}}, ops...)
 }
 
+// ProofPath is the path of an ephemeral node that proves that the node at path is the one that was
+// read.
+func ProofPath(path, id string) string { return path + "/_proof-" + id }
+
 // On is a node that was read.
 type On struct {
 	Path  string
@@ -297,7 +301,7 @@ func (c *Conn) MultiOnAll(ctx context.Context, of []On, ops ...Op) ([]Stat, erro
 	var err error
 	for i := 0; i < len(of) && err == nil; i++ {
 		path := of[i].Path
-		proof := cmp.Or(of[i].Below, path) + "/_proof-" + c.session.Load().chance.ID("proof of "+path) // each call makes another, for an earlier transaction may be on its way
+		proof := ProofPath(cmp.Or(of[i].Below, path), c.session.Load().chance.ID("proof of "+path)) // each call makes another, for an earlier transaction may be on its way
 		// Nothing is in it, so it is created even if InheritACL has found that the connection is to
 		// create no nodes.
 		err = c.call(ctx, "create", proof, func(s *session) error {

@@ -40,3 +40,17 @@ func (v NodeVersions) Nodes() iter.Seq2[string, int32] {
 		}
 	}
 }
+
+// Jobs are the paths of those nodes that may be deleted and made again, which their versions do not
+// tell, and the transactions that have created them.
+func (v NodeVersions) Jobs() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for line := range strings.Lines(string(v)) {
+			_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			text, path, _ := strings.Cut(rest, " ")
+			if created, err := strconv.ParseInt(text, 10, 64); err == nil && created != 0 && !yield(path, created) {
+				return
+			}
+		}
+	}
+}
