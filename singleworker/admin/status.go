@@ -192,9 +192,11 @@ func pauseOf(p zkrec.Pause) *Pause {
 // cannot be used.
 func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[string]Instance) {
 	field := new(invalid.FieldError)
-	switch {
-	case errors.As(err, &field) && field.Field == "Calendars":
+	switch isField := errors.As(err, &field); {
+	case isField && field.Field == "Calendars":
 		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadCalendar, Error: err.Error()}
+	case isField && field.Field == "After":
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadParent, Error: err.Error()}
 	case errors.As(err, new(*zkrec.SchemaError)):
 		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.NewerVersion, Error: err.Error()}
 	case errors.As(err, new(*zkrec.UnreadableError)):

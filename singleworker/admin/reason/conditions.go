@@ -105,6 +105,7 @@ var table = []Meaning{
 	invalid(BadName, "somebody created its node manually, with a name that no job can have", "swctl list"),
 	invalid(BadSpec, "its spec can never run", "swctl submit NAME SCHEDULE --replace"),
 	invalid(BadCalendar, "a calendar that it names is missing, or cannot be read", "swctl calendars set CALENDAR FILE"),
+	invalid(BadParent, "a job after which it runs is missing, or cannot be one", "swctl set NAME --drop-after JOB"),
 	unowned(NoHandler, "nobody", nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
 	unowned(HandlerGone, "nobody", nobody, "the instances that had its handler are gone", "swctl instances"),
 	unowned(AllClosed, "nobody", nobody, "the instances with its handler take no jobs", "swctl instances enable ID"),

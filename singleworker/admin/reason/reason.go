@@ -23,6 +23,7 @@ const (
 	BadName      Code = "bad_name"      // its node was created manually, with a name that no job can have: Error
 	BadSpec      Code = "bad_spec"      // its description cannot be read, or can never run: Error
 	BadCalendar  Code = "bad_calendar"  // a calendar that it names is missing, or cannot be read: Error
+	BadParent    Code = "bad_parent"    // a job after which it runs is missing, or cannot be one: Error
 	NoHandler    Code = "no_handler"    // no instance ever registered its handler: Handler
 	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
 	AllClosed    Code = "all_closed"    // the live instances with its handler take no jobs: Handler, Instances
@@ -111,7 +112,7 @@ func (r Reason) String() string {
 		return ""
 	case Canceling:
 		return "it is being canceled; if that was interrupted, cancel it again"
-	case NewerVersion, Denied, BadName, BadCalendar, Sentence:
+	case NewerVersion, Denied, BadName, BadCalendar, BadParent, Sentence:
 		return r.Error
 	case Unreadable:
 		return r.Error + "; repair the job"

@@ -33,7 +33,7 @@ func statuses() map[reason.Code]admin.JobStatus {
 		job.SetConditions(noon)
 		all[code] = job
 	}
-	for _, code := range []reason.Code{reason.NewerVersion, reason.Unreadable, reason.Denied, reason.BadName, reason.BadSpec, reason.BadCalendar} {
+	for _, code := range []reason.Code{reason.NewerVersion, reason.Unreadable, reason.Denied, reason.BadName, reason.BadSpec, reason.BadCalendar, reason.BadParent} {
 		of(code, admin.StateInvalid, nil)
 	}
 	for _, code := range []reason.Code{

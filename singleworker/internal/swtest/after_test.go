@@ -11,6 +11,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/reason"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
@@ -214,7 +215,7 @@ func TestAfterRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(settled)
-		if s := status(t, c, "report"); s.State != admin.StateInvalid || !strings.Contains(s.Reason.Error, "load") {
+		if s := status(t, c, "report"); s.State != admin.StateInvalid || s.Reason.Code != reason.BadParent || !strings.Contains(s.Reason.Error, "load") {
 			t.Errorf("without its parent: %s, %v", s.State, s.Reason)
 		}
 		submit(t, c, job.Job{Name: "load", Schedule: "* * * * *"})
