@@ -70,17 +70,25 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if lacks := s.resolverless(); lacks != "" {
 		add(reason.NoResolver, time.Time{}, lacks)
 	}
+	if len(s.WaitsFor) > 0 {
+		add(reason.After, s.Waiting, "waiting for "+s.waitsFor())
+	}
 	if s.Resizing != nil {
 		add(reason.Resizing, time.Time{}, "resizing "+s.Resizing.String())
 	}
-	if a, b, found := s.conflict(); found {
-		text := fmt.Sprintf("%s and %s declare it differently", a, b)
-		if s.DeclaredBy != "" {
-			text += "; it is as " + s.DeclaredBy + " did"
-		}
-		add(reason.Conflict, time.Time{}, text)
+	if conflict := s.conflict(); conflict != "" {
+		add(reason.Conflict, time.Time{}, conflict)
 	}
 	return all
+}
+
+// waitsFor lists the jobs that a tick waits for.
+func (s *JobStatus) waitsFor() string {
+	names := make([]string, len(s.WaitsFor))
+	for i, parent := range s.WaitsFor {
+		names[i] = plain.Quoted(parent.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // resolverless says which owner of the job, or of a slot, lacks the resolver that the policy wants.

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -81,15 +82,19 @@ func (s *JobStatus) setDeclarations(differ map[string][]Declaration, now time.Ti
 	}
 }
 
-// conflict finds two instances that declare the job differently, and whose versions do not say
-// which of them holds.
-func (s *JobStatus) conflict() (a, b Declaration, found bool) {
+// conflict names two instances that declare the job differently, and whose versions do not say
+// which of them holds. It is empty if there are none.
+func (s *JobStatus) conflict() string {
 	for i, a := range s.Declarations {
 		for _, b := range s.Declarations[:i] {
 			if order, ok := zkrec.CompareVersions(a.Program, b.Program); a.Fingerprint != b.Fingerprint && (!ok || order == 0) {
-				return b, a, true
+				text := fmt.Sprintf("%s and %s declare it differently", b, a)
+				if s.DeclaredBy != "" {
+					text += "; it is as " + s.DeclaredBy + " did"
+				}
+				return text
 			}
 		}
 	}
-	return a, b, false
+	return ""
 }

@@ -131,6 +131,7 @@ var table = []Meaning{
 	{Code: Failing, State: "failing", Word: "failing", Title: "Failing", Severity: Warning, Sentence: "the handler returns errors, or its runs are lost", Remedy: "swctl history NAME --failed", Alert: "SingleworkerJobFailing"},
 	{Code: Overrun, State: "overrun", Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
 	{Code: NoResolver, State: "no_resolver", Word: "no resolver", Title: "Resolver", Severity: Notice, Sentence: "its policy for interrupted runs asks, and its owner has no resolver: nobody knows whether the effects are there", Remedy: "swctl set NAME --interrupted rerun"},
+	{Code: After, State: "waiting", Word: "waiting", Title: "Waiting", Sentence: "a tick is due, and a job after which it runs has not run it yet", Remedy: "swctl why NAME"},
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
 	{Code: Conflict, State: "conflict", Word: "in conflict", Title: "Declared", Severity: Warning, Sentence: "instances declare it differently, and their versions do not say which of them holds", Remedy: "swctl instances", Alert: "SingleworkerJobConflict"},
 }

@@ -51,6 +51,7 @@ const (
 	Failing    Code = "failing"
 	Overrun    Code = "overrun"
 	NoResolver Code = "no_resolver" // its policy for interrupted runs asks, and its owner cannot
+	After      Code = "after"       // a tick is due, and a job after which it runs has not run it
 	Resizing   Code = "resizing"
 	Conflict   Code = "conflict" // instances declare it differently, and their versions do not say which holds
 )
@@ -148,7 +149,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Frozen, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, Resizing, Conflict: // whoever owns the job
+	case LongPaused, Paused, Frozen, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, After, Resizing, Conflict: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

@@ -56,6 +56,9 @@ func statuses() map[reason.Code]admin.JobStatus {
 	of(reason.Hung, admin.StateOwned, func(job *admin.JobStatus) { job.Hung = &admin.Hung{Since: noon.Add(-time.Hour)} })
 	of(reason.Failing, admin.StateOwned, func(job *admin.JobStatus) { job.Failing = &admin.Failing{Runs: 7, Since: noon.Add(-time.Hour)} })
 	of(reason.Overrun, admin.StateOwned, func(job *admin.JobStatus) { job.Overrun = noon.Add(-time.Hour) })
+	of(reason.After, admin.StateOwned, func(job *admin.JobStatus) {
+		job.Waiting, job.WaitsFor = noon, []admin.Parent{{Name: "load"}}
+	})
 	of(reason.Resizing, admin.StateOwned, func(job *admin.JobStatus) { job.Resizing = &admin.Resizing{From: 1, To: 2} })
 	of(reason.Conflict, admin.StateOwned, func(job *admin.JobStatus) {
 		job.Declarations = []admin.Declaration{{InstanceID: "app-1", Fingerprint: "1"}, {InstanceID: "app-2", Fingerprint: "2"}}

@@ -99,7 +99,7 @@ func TestPrePassRefuses(t *testing.T) {
 func TestSharedFlagsEverywhere(t *testing.T) {
 	t.Parallel()
 	args := map[string][]string{
-		"submit": {"nightly", "@daily"}, "apply": nil, "diff": nil, "validate": nil, "export": nil, "import": {"crontab", "-"}, "set": {"nightly"}, "rollback": {"nightly"}, "undelete": {"nightly"}, "cancel": {"nightly"}, "clear": nil, "doctor": nil, "list": nil, "top": nil, "show": {"nightly"},
+		"submit": {"nightly", "@daily"}, "apply": nil, "diff": nil, "validate": nil, "export": nil, "import": {"crontab", "-"}, "set": {"nightly"}, "rollback": {"nightly"}, "undelete": {"nightly"}, "cancel": {"nightly"}, "clear": nil, "doctor": nil, "list": nil, "tree": nil, "top": nil, "show": {"nightly"},
 		"next": {"nightly"}, "instances": nil, "instances show": {"app-1"}, "instances drain": {"app-1"}, "instances disable": {"app-1"}, "instances enable": {"app-1"}, "dev": nil, "serve": nil, "serve export": nil, "completion": {"zsh"}, "config": {"view"}, "calendars": nil, "calendars show": {"a"}, "calendars set": {"a", "-"}, "calendars delete": {"a"}, "acl": nil, "acl init": nil, "acl check": nil, "once": nil, "once reset": nil, "version": nil, "help": {"list"},
 		"pause": {"nightly"}, "repair": {"nightly"}, "resume": {"nightly"}, "freeze": nil, "unfreeze": nil, "history": {"nightly"}, "log": nil, "why": {"nightly"},
 		"trigger": {"nightly"}, "backfill": {"nightly"}, "retry": {"nightly", "0198c5ff"}, "stop-run": {"nightly", "0198c5ff"}, "requests": {"nightly"}, "requests cancel": {"nightly"}, "guard": {"app"}, "audit": nil, "watch": nil, "ui": nil, "runlog": nil, "notify": nil, "notify test": nil,

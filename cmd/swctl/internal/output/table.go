@@ -63,6 +63,12 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
+// Branch draws lines of a tree before the first cell of the last row.
+func (t *Table) Branch(lines string) {
+	row := t.rows[len(t.rows)-1]
+	row[0] = lines + row[0]
+}
+
 // Paint colors the cell of the last row that has that header.
 func (t *Table) Paint(header string, color Color) {
 	if i := slices.Index(t.rows[0], header); t.Color && i >= 0 && color != Plain {

@@ -11,22 +11,36 @@ import (
 
 // Jobs is a table with a row for each job; it has a column of reasons only if a job has one.
 func (p Page) Jobs(jobs []admin.JobStatus, indent string) {
+	tree := make([]Kin, len(jobs))
+	for i, job := range jobs {
+		tree[i] = Kin{JobStatus: job}
+	}
+	p.Tree(tree, indent)
+}
+
+// Tree is the table of Jobs, for a tree of them.
+func (p Page) Tree(tree []Kin, indent string) {
 	header := []string{"NAME", "SCHEDULE", "ZONE", "STATE", "OWNER", "LAST", "NEXT"}
-	reasons := slices.ContainsFunc(jobs, func(job admin.JobStatus) bool { return len(job.Conditions) > 0 })
+	reasons := slices.ContainsFunc(tree, func(job Kin) bool { return len(job.Conditions) > 0 })
 	if reasons {
 		header = append(header, "REASON")
 	}
 	t := p.table(header, "ZONE", "SCHEDULE")
-	for _, job := range jobs {
+	for _, kin := range tree {
+		job, name := kin.JobStatus, words.Name(kin.JobStatus)
+		if kin.Again {
+			name += " (*)"
+		}
 		owner, _, _ := ownerCells(p.Clock, job)
 		if len(job.Slots) > 0 {
 			owner = words.Owners(job.Slots)
 		}
-		row := []string{words.Name(job), job.Job.Schedule, job.Job.TimeZone, words.Health(job), owner, lastCell(p.Clock, job), p.ago(job.NextRun)}
+		row := []string{name, job.Job.Schedule, job.Job.TimeZone, words.Health(job), owner, lastCell(p.Clock, job), p.ago(job.NextRun)}
 		if reasons {
 			row = append(row, words.Line(job.Conditions))
 		}
 		t.Row(row...)
+		t.Branch(kin.branch)
 		t.Paint("STATE", color(job.Conditions))
 	}
 	t.Write(p.Out, indent)

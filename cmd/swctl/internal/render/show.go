@@ -136,12 +136,8 @@ func (p Page) head(job admin.JobStatus, zone *time.Location) {
 	if job.Resizing != nil {
 		p.resizing(job, zone)
 	}
-	if !job.Waiting.IsZero() {
-		on := "BeforeTick"
-		if len(job.Job.After) > 0 {
-			on = strings.Join(job.Job.After, ", ")
-		}
-		p.field("Waiting", "for "+on+", since "+p.moment(job.Waiting, zone))
+	if !job.Waiting.IsZero() && len(job.Job.After) == 0 {
+		p.field("Waiting", "for BeforeTick, since "+p.moment(job.Waiting, zone))
 	}
 	if a := job.Alarm; a != nil {
 		p.field("Last alarm", fmt.Sprintf("the tick of %s was missing; reported by %s %s",
