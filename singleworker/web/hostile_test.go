@@ -33,6 +33,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 		status.Owner = &admin.Owner{InstanceID: evil, Since: noon}
 		status.DeclaredBy, status.Resizing = evil, &admin.Resizing{WaitsFor: []string{evil}}
 		status.Paused = &admin.Pause{By: evil, Reason: evil}
+		status.Job.After, status.WaitsFor = []string{evil}, []admin.Parent{{Name: evil}}
 		run := *status.LastRun
 		run.Error, run.InstanceID, run.TakenFrom, run.State = long, evil, evil, evil
 		status.LastRun = &run

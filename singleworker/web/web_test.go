@@ -74,7 +74,9 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		awaitNoon()
-		s := serve(t, newFake(), Options{Title: "billing"})
+		f := newFake()
+		f.jobs[1].Job.After = []string{"load & go", "dump"}
+		s := serve(t, f, Options{Title: "billing"})
 		s.wants("/", "<title>Needs attention · billing</title>", "2 instances", "4 jobs", "5 problems",
 			"record is garbage; repair the job", "swctl repair broken", "no instance has registered handler &#34;orphan&#34;", "swctl set orphan --handler HANDLER",
 			"failed 4 times in a row, last success 1d3h ago", "swctl history nightly --failed", "<code>dial tcp: connection refused</code>", "on app-2, since", "its clock is 7s ahead", "swctl instances show app-2",
@@ -83,7 +85,7 @@ func TestPages(t *testing.T) {
 		s.wants("/job?name=nightly", "connection refused", "<pre tabindex=\"0\">dial tcp: connection refused\nmain.report()</pre>", "3 ticks until 2000-01-01 08:00:00 UTC",
 			"app-3 had not claimed it", "2000-01-02 10:00:00 CET", "2000-01-02 09:00:00 UTC", "run of nightly 1m ago by ann@ops again",
 			"name=nightly&amp;at=2000-01-01T09%3A00%3A00Z#why", "2 runs, median 40s, longest 40s", "<dt>time zone</dt><dd>Europe/Berlin</dd>", "<dt>labels</dt><dd>team=billing</dd>",
-			"<dt>Schedule</dt><dd>every day at 10:00 Europe/Berlin</dd>", "Try: </span><code>swctl history nightly --failed</code>")
+			"<dt>Schedule</dt><dd>every day at 10:00 Europe/Berlin</dd>", "Try: </span><code>swctl history nightly --failed</code>", `<a href="job?name=load%20%26%20go">load &amp; go</a>, <a href="job?name=dump">dump</a>`)
 		s.wants("/job?name=nightly&at=2000-01-01T09:00:00Z", "Why: the tick of 2000-01-01T09:00:00Z", "ran on app-2 from")
 		s.wants("/job?name=parts", "parts[1]")
 		s.wants("/instances", "app-9 is disabled 1h ago by bob@ops: disk", "1/20", "5h ago</time>", "it hung: it gave no sign of life for 1h")
