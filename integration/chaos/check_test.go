@@ -261,7 +261,7 @@ func (p *process) suspended(lines []Line, during span) bool {
 func (j *judge) ticksAreComplete() {
 	periods := make(map[string]int64)
 	for _, one := range theJobs() {
-		if !slices.Contains(changing, one.Name) {
+		if !slices.Contains(changing, one.Name) && len(one.After) == 0 { // parents are canceled and submitted again
 			periods[one.Name] = periodOf(one)
 		}
 	}

@@ -36,6 +36,9 @@ func theJobs() []job.Job {
 	queue := func(j *job.Job) { j.Overlap = job.OverlapQueue }
 	flaky := func(j *job.Job) { j.Handler = "flaky" }
 	watched := func(j *job.Job) { j.AlarmAfter = alarmAfter }
+	after := func(parents ...string) func(*job.Job) {
+		return func(j *job.Job) { j.Schedule, j.After = "@after", parents }
+	}
 	var crowd []job.Job
 	for k := range crowdSize {
 		crowd = append(crowd, of(fmt.Sprintf("crowd-%03d", k), fmt.Sprintf("*/%d * * * * ?", crowdPeriod/time.Second), "1ms", watched))
@@ -55,6 +58,11 @@ func theJobs() []job.Job {
 		of("rows", second, "300ms", watched, func(j *job.Job) { j.Shards = 3 }),
 		of("rows-queue", each, "700ms", queue, func(j *job.Job) { j.Shards = 2 }),
 		of("changing", each, "200ms"),
+		// A diamond, and one after a job whose schedule changes.
+		of("left", "", "50ms", after("skip")),
+		of("right", "", "400ms", after("skip")),
+		of("end", "", "50ms", after("left", "right"), func(j *job.Job) { j.Deadline = 2 * time.Second }),
+		of("follower", "", "50ms", after("changing")),
 	)
 }
 
