@@ -18,9 +18,16 @@ type snapshot struct {
 	jobList func() ([]byte, error) // the JSON document, encoded once
 }
 
-// rest is for how long the snapshot is shown while nothing changes: servers send a thousand jobs in
-// a second at most.
-func (s *snapshot) rest() time.Duration { return time.Duration(len(s.jobs)) * time.Millisecond }
+// maxAge is how old the snapshot of a large group becomes while nobody tells that it has changed:
+// as old as a page that is open lets it become, so who asks more often has it read no more often.
+const maxAge = 15 * time.Second
+
+// rest is for how long the snapshot is shown while nothing changes: servers send two thousand jobs
+// in three seconds at most.
+func (s *snapshot) rest() time.Duration {
+	const perJob = 1500 * time.Microsecond
+	return min(maxAge, time.Duration(len(s.jobs))*perJob)
+}
 
 // jobSize is the size of a job beside its texts, in bytes, about.
 const jobSize = 4 << 10

@@ -10,9 +10,9 @@ import (
 )
 
 // readings are shared by viewers: of each thing one reading at a time, whose outcome is kept for a
-// while: for its rest, up to maxRest, if it has one and nobody tells that the thing has changed. A
-// reading is for all, as with the group, or it is a viewer's own: then it is in the viewer's
-// budget, waits for its turn, and ends when nobody waits for it.
+// while: for its rest, if it has one and nobody tells that the thing has changed. A reading is for
+// all, as with the group, or it is a viewer's own: then it is in the viewer's budget, waits for its
+// turn, and ends when nobody waits for it.
 type readings struct {
 	period time.Duration
 	turns  chan struct{} // buffers one for each viewer's own reading that is under way
@@ -45,8 +45,8 @@ const (
 	readTimeout = 20 * time.Second
 	// restFactor: after a reading, the servers have rest for that many times as long as it took.
 	restFactor = 10
-	// maxRest is how long an error is kept at most, and an old reading of a large group: one that
-	// failed slowly is soon tried again, and no viewer waits longer for news.
+	// maxRest is how long an error is kept at most, and a viewer's own reading because it is large:
+	// one that failed slowly is soon tried again, and no viewer waits longer for news.
 	maxRest = 10 * time.Second
 	// maxReadings are viewers' own readings that are under way.
 	maxReadings = 8
@@ -187,7 +187,7 @@ func (r *readings) keep(key string, f *flight, rest time.Duration) {
 	rest = max(r.period, rest)
 	f.soonest = time.Now().Add(rest)
 	if of, large := f.value.(interface{ rest() time.Duration }); large && f.err == nil && !f.changed {
-		rest = max(rest, min(maxRest, of.rest()))
+		rest = max(rest, of.rest())
 	}
 	f.expires = time.Now().Add(rest)
 	if r.flights[key] != f || f.cancel == nil {

@@ -27,9 +27,9 @@ type Options struct {
 	// names, which actions are recorded with. A request from another address counts as from that one,
 	// also if it is a proxy for many. Default: none.
 	Proxies []netip.Prefix
-	// Period is for how long a reading is shown to all viewers. The list of more than 2000 jobs is
-	// shown for a millisecond per job, and for 10 s at most, unless a viewer who follows events is
-	// told of one. Default 2 s, at least 100 ms.
+	// Period is for how long a reading is shown to all viewers. The list of many jobs is shown for 1.5
+	// ms per job, and for 15 s at most, unless a viewer who follows events is told of one. Default 2
+	// s, at least 100 ms.
 	Period time.Duration
 	// History is a store that swctl runlog or runlog.Run keeps. It adds runs that ZooKeeper has
 	// forgotten, and figures of all runs of a job: percentiles, and how often it has failed in a row.
