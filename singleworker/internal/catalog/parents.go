@@ -63,7 +63,7 @@ func (p *Parents) Parent(name string) (parent ticks.Parent, found bool) {
 	if j == nil || !j.Known() {
 		return ticks.Parent{}, false
 	}
-	return ticks.Parent{Spec: j.Spec, Job: j.Ticks, Created: j.Created}, true
+	return ticks.Parent{Spec: j.Spec, Job: j.Ticks, Created: j.Created, Written: j.specAt}, true
 }
 
 // unread reports whether a parent was not read yet. Jobs that wait for each other do not wait for

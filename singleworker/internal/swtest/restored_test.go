@@ -2,6 +2,7 @@ package swtest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,14 +78,22 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 }
 
 // A job that was submitted before all data was lost, and is submitted again with another schedule,
-// in the same order and so by transactions of the same numbers, runs by its new schedule.
+// in the same order and so by transactions of the same numbers, runs by its new schedule, and so do
+// jobs after it.
 func TestJobsThatAreSubmittedAgainAfterALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
 		nothing := c.Server.Snapshot()
+		children := strings.Split("abcdefgh", "") // some are read before their parent
 		submit := func(schedule string) (zxid int64) {
-			if err := c.Submit(t.Context(), job.Job{Name: "job", Schedule: schedule, Handler: "work"}); err != nil {
-				t.Fatal(err)
+			jobs := []job.Job{{Name: "job", Schedule: schedule}}
+			for _, child := range children {
+				jobs = append(jobs, job.Job{Name: child, Schedule: "@after", After: []string{"job"}})
+			}
+			for _, of := range jobs {
+				if of.Handler = "work"; c.Submit(t.Context(), of) != nil {
+					t.Fatalf("%s is not submitted", of.Name)
+				}
 			}
 			for _, txn := range c.Server.Log() {
 				if txn.Path == c.Tree().Job("job") {
@@ -107,8 +116,14 @@ func TestJobsThatAreSubmittedAgainAfterALoss(t *testing.T) {
 		time.Sleep(2*session + settled)
 		before := len(c.Runs())
 		time.Sleep(10 * time.Second)
-		if n := len(c.Runs()) - before; n < 9 {
-			t.Errorf("the job ran %d times in 10 s", n)
+		runs := make(map[string]int)
+		for _, r := range c.Runs()[before:] {
+			runs[r.Job]++
+		}
+		for _, name := range append(children, "job") {
+			if runs[name] < 9 {
+				t.Errorf("%s ran %d times in 10 s", name, runs[name])
+			}
 		}
 	})
 }

@@ -18,6 +18,7 @@ type Parent struct {
 	Spec    *zkrec.Spec
 	Job     *Job  // Spec parsed; nil if it is invalid
 	Created int64 // the transaction that has created it
+	Written int64 // when Spec was, on ZooKeeper's clock, in Unix milliseconds
 }
 
 // Why a job that names a parent is invalid.
@@ -87,7 +88,7 @@ func WithParents(tree zkrec.Tree, spec zkrec.Spec, kin Kin) (zkrec.Spec, zkrec.N
 			continue
 		}
 		version := parent.Job.Version
-		versions = versions.With(tree.Job(name), version.Spec, parent.Created).And(version.Named)
+		versions = versions.With(tree.Job(name), version.Spec, parent.Created, parent.Written).And(version.Named)
 		if err := parent.Spec.CheckParent(); err != nil {
 			known[name] = job.ParentTimes{Err: err}
 		} else {

@@ -163,7 +163,7 @@ func (c ReadCalendars) Versions(tree Tree, s Spec) NodeVersions {
 	var all NodeVersions
 	for _, name := range s.CalendarNames() {
 		if read, found := c[name]; found {
-			all = all.With(tree.Calendar(name), read.Version, 0)
+			all = all.With(tree.Calendar(name), read.Version, 0, 0)
 		}
 	}
 	return all

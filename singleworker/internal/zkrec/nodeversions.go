@@ -13,9 +13,11 @@ import (
 type NodeVersions string
 
 // With returns v and the version of a further node. created tells a node from another one of its
-// path, whose versions begin at 0 again; it is 0 for nodes that stay.
-func (v NodeVersions) With(path string, version int32, created int64) NodeVersions {
-	return v.And(NodeVersions(fmt.Sprintf("%d %d %s\n", version, created, path)))
+// path, whose versions begin at 0 again; it is 0 for nodes that stay. written is when it was
+// written, on ZooKeeper's clock, in Unix milliseconds: servers that were emptied, or restored from
+// a backup, count transactions again, too.
+func (v NodeVersions) With(path string, version int32, created, written int64) NodeVersions {
+	return v.And(NodeVersions(fmt.Sprintf("%d %d %d %s\n", version, created, written, path)))
 }
 
 // And returns the versions of both, each once.
@@ -31,10 +33,8 @@ func (v NodeVersions) And(others NodeVersions) NodeVersions {
 // zkconn.CheckOps.
 func (v NodeVersions) Nodes() iter.Seq2[string, int32] {
 	return func(yield func(string, int32) bool) {
-		for line := range strings.Lines(string(v)) {
-			text, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			_, path, _ := strings.Cut(rest, " ")
-			if version, err := strconv.ParseInt(text, 10, 32); err == nil && !yield(path, int32(version)) {
+		for path, numbers := range v.nodes() {
+			if version, err := strconv.ParseInt(numbers[0], 10, 32); err == nil && !yield(path, int32(version)) {
 				return
 			}
 		}
@@ -45,10 +45,21 @@ func (v NodeVersions) Nodes() iter.Seq2[string, int32] {
 // tell, and the transactions that have created them.
 func (v NodeVersions) Jobs() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
+		for path, numbers := range v.nodes() {
+			if created, err := strconv.ParseInt(numbers[1], 10, 64); err == nil && created != 0 && !yield(path, created) {
+				return
+			}
+		}
+	}
+}
+
+// nodes are the paths, and the numbers that With was given.
+func (v NodeVersions) nodes() iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		const path = 3 // is what follows three numbers
 		for line := range strings.Lines(string(v)) {
-			_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			text, path, _ := strings.Cut(rest, " ")
-			if created, err := strconv.ParseInt(text, 10, 64); err == nil && created != 0 && !yield(path, created) {
+			parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", path+1)
+			if !yield(parts[path], parts[:path]) {
 				return
 			}
 		}
