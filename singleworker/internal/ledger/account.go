@@ -28,12 +28,11 @@ const maxSchedules = 20_000
 // schedule parses a schedule, once if it has no calendars and no parents. It is nil if that is
 // impossible. Calendars are as the transaction finds them, and know their former contents.
 func (l *Ledger) schedule(j job.Job) *cronexpr.Schedule {
-	if len(j.After) > 0 {
-		return l.after(j)
-	}
-	if len(j.Calendars) > 0 {
-		sched, _ := l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
-		return sched
+	if len(j.After)+len(j.Calendars) > 0 {
+		return l.model.Schedule(j, func(j job.Job) *cronexpr.Schedule {
+			sched, _ := l.model.Calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+			return sched
+		})
 	}
 	of := zoneOf(j)
 	sched, known := l.schedules[of]

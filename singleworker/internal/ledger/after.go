@@ -9,35 +9,33 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// after is the schedule of a job that runs after others, as the transaction finds these: nil if one
-// of them is not there, or cannot be a parent. before are the jobs that come after it.
-func (l *Ledger) after(j job.Job, before ...string) *cronexpr.Schedule {
+// Schedule is the schedule of a job, nil if that cannot be read: of one that runs after others, by
+// these as they are, nil if one is not there, or cannot be a parent. parse is called for jobs whose
+// parents are known. before are the jobs that come after it.
+func (m *Model) Schedule(j job.Job, parse func(job.Job) *cronexpr.Schedule, before ...string) *cronexpr.Schedule {
+	if len(j.After) == 0 {
+		return parse(j)
+	}
 	known := make(map[string]job.ParentTimes, len(j.After))
 	for _, name := range j.After {
-		of := l.model.Jobs[name]
+		of := m.Jobs[name]
 		if of == nil || !of.Known.Spec || slices.Contains(before, name) || of.Spec.CheckParent() != nil {
 			return nil
 		}
-		parse := func(j job.Job) *cronexpr.Schedule {
-			if len(j.After) > 0 {
-				return l.after(j, append(slices.Clone(before), name)...)
-			}
-			return l.schedule(j)
-		}
-		turns := []cronexpr.Turn{{Schedule: parse(of.Spec.Job), Since: zkrec.Time(of.Spec.Since)}}
+		schedule := func(j job.Job) *cronexpr.Schedule { return m.Schedule(j, parse, append(slices.Clone(before), name)...) }
+		turns := []cronexpr.Turn{{Schedule: schedule(of.Spec.Job), Since: zkrec.Time(of.Spec.Since)}}
 		if turns[0].Schedule == nil {
 			return nil
 		}
 		for was := of.Spec.Former; was != nil; was = was.Former {
 			if since := zkrec.Time(was.Since); since.Before(turns[len(turns)-1].Since) {
-				turns = append(turns, cronexpr.Turn{Schedule: parse(was.Job(of.Spec.Job)), Since: since})
+				turns = append(turns, cronexpr.Turn{Schedule: schedule(was.Job(of.Spec.Job)), Since: since})
 			}
 		}
 		slices.Reverse(turns)
 		known[name] = job.ParentTimes{Schedule: cronexpr.InTurn(turns...)}
 	}
-	sched, _ := l.model.Calendars.Into(zkrec.Spec{Job: j.WithParents(known)}).Job.ParseSchedule()
-	return sched
+	return parse(j.WithParents(known))
 }
 
 // judgeAfter verifies that all parents of a job had run a tick with state ok before the job claims
