@@ -252,6 +252,8 @@ func TestBreaches(t *testing.T) {
 		}, 2},
 		{"claim without the spec's version", lateClaimOfAShard, "*/5 * * * * ?", breach{check: unspecified}, 9},
 		{"claim without the calendar's version", staleCalendar, "0 * * * * ?", breach{check: blind(zkdev.OpCheck, "/_calendars/break")}, 8},
+		{"claim without the versions of the parents' specs", staleParent, "0 * * * * ?", breach{check: blind(zkdev.OpCheck, "/first")}, 8},
+		{"claim without a check that the parent is the same job", parentOfBefore, "0 * * * * ?", breach{check: unproven}, 2},
 		{"claim without the version of the freeze", frozenCrowd, "* * * * * ?", breach{check: unfrozen}, 2},
 		{"changes of an instance's node without a version", lateLeave, "* * * * * ?", breach{check: node}, 1},
 		{"claim without a check of the leader's node", deposed, "* * * * * ?", breach{check: leader}, 11},

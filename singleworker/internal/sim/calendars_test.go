@@ -125,23 +125,42 @@ func (w *world) changeCalendar() {
 	}
 }
 
-// scheduleOf is a job's schedule by the calendars as they were last.
-func (l *ledger) scheduleOf(j singleworker.Job) (*cronexpr.Schedule, error) {
-	return l.calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+// scheduleOf is a job's schedule by the calendars and by its parents as they were last.
+func (l *ledger) scheduleOf(j singleworker.Job) (sched *cronexpr.Schedule, err error) {
+	sched = l.model.Schedule(j, func(j jobs.Job) *cronexpr.Schedule {
+		sched, err = l.calendars.Into(zkrec.Spec{Job: j}).Job.ParseSchedule()
+		return sched
+	})
+	if sched == nil && len(j.After) > 0 {
+		return timeless, nil
+	}
+	return sched, err
 }
 
-// hasCalendars reports whether all calendars are there that a job names. It does not run otherwise.
+// hasCalendars reports whether all calendars are there that a job names, or one that comes before
+// it. It does not run otherwise.
 func (l *ledger) hasCalendars(j singleworker.Job) bool {
-	return !slices.ContainsFunc(j.CalendarNames(), func(name string) bool {
+	return !slices.ContainsFunc(l.calendarsOf(j), func(name string) bool {
 		read, found := l.model.Calendars[name]
 		return !found || read.Deleted
 	})
 }
 
+// calendarsOf are the calendars that a job names, and those that come before it.
+func (l *ledger) calendarsOf(j singleworker.Job) []string {
+	names := j.CalendarNames()
+	for _, ancestor := range l.ancestors(j) {
+		if of := l.model.Jobs[ancestor]; of != nil {
+			names = append(names, of.Spec.CalendarNames()...)
+		}
+	}
+	return names
+}
+
 // recalendaring takes in that a calendar is to change, before it does.
 func (l *ledger) recalendaring(name string, at time.Time) {
 	for slot := range l.vigils {
-		if j := l.model.Jobs[zkrec.JobOfSlot(slot)]; j != nil && slices.Contains(j.Spec.CalendarNames(), name) {
+		if j := l.model.Jobs[zkrec.JobOfSlot(slot)]; j != nil && slices.Contains(append(j.Spec.CalendarNames(), l.calendarsOf(j.Spec.Job)...), name) {
 			l.changes(slot, at)
 		}
 	}
@@ -162,11 +181,20 @@ func (l *ledger) recalendared(txn *zkdev.Txn) {
 	}
 	read.Deleted = false // it serves former schedules
 	l.calendars[name] = read
+	l.counts.calendars += l.retimed(txn, func(of singleworker.Job) bool { return slices.Contains(l.calendarsOf(of), name) })
+}
+
+// retimed takes in that the terms of some schedules may have other ticks from now on, and returns
+// how many these are.
+func (l *ledger) retimed(txn *zkdev.Txn, rests func(of singleworker.Job) bool) (n int) {
 	for slot, acc := range l.accounts {
+		if !slices.ContainsFunc(acc.terms, func(t term) bool { return rests(t.of) }) {
+			continue
+		}
 		var terms []term
 		for _, t := range acc.terms {
 			mark := acc.record.Watermark
-			if !slices.Contains(t.of.CalendarNames(), name) || t.until != 0 && t.until <= mark {
+			if !rests(t.of) || t.until != 0 && t.until <= mark {
 				terms = append(terms, t)
 				continue
 			}
@@ -179,11 +207,12 @@ func (l *ledger) recalendared(txn *zkdev.Txn) {
 			if t.sched, err = l.scheduleOf(t.of); err != nil {
 				l.violatef(8, slot, txn.Time, "its calendar cannot be read: %v", err)
 			}
-			l.counts.calendars, t.changed = l.counts.calendars+1, txn.Time
+			n, t.changed = n+1, txn.Time
 			terms = append(terms, t)
 		}
 		acc.terms = terms
 	}
+	return n
 }
 
 // uncalendared makes claims check no versions of calendars.

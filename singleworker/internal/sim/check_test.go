@@ -186,28 +186,32 @@ type ledger struct {
 	server         []offset            // of the server's clock
 	hasty          []rules.Violation   // reliefs of owners of which a run was due by that clock alone
 	clocksMayBeOff bool
-	endless        map[string]bool // by id, the runs of jobs that always run
+	endless        map[string]bool     // by id, the runs of jobs that always run
+	after          map[string][]string // by id, of runs of ticks of jobs after others, which these are
 	untold         []untold
 	listening      map[string]time.Time // by path, since when incarnations hear of requests
 }
 
 // counts is how much there was to check.
 type counts struct {
-	txns      int           // in the log
-	ticks     int           // that are accounted for
-	schedules int           // that replaced another one
-	spent     int           // that came to the end of their MaxRuns
-	calendars int           // contents of calendars that replaced others, of jobs that there were
-	layouts   int           // that came into effect after another one
-	complete  int           // ticks that hooks were told of
-	alarms    int           // that were raised
-	forgotten int           // claims that the servers have lost
-	endless   int           // runs of jobs that always run
-	atEach    int           // ticks that are accounted for at an instance, of jobs that run on every one
-	removed   int           // jobs that were done
-	relieved  int           // owners that may have lived, and had not claimed a run that was due
-	leaps     int           // of the server's clock
-	silent    time.Duration // the longest time for which an alarm was due
+	txns       int           // in the log
+	ticks      int           // that are accounted for
+	schedules  int           // that replaced another one
+	spent      int           // that came to the end of their MaxRuns
+	calendars  int           // contents of calendars that replaced others, of jobs that there were
+	ranAfter   int           // ticks that jobs after others have run
+	withheld   int           // ticks that such jobs have not run because of their parents
+	reparented int           // terms of such jobs in which one that comes before them has changed
+	layouts    int           // that came into effect after another one
+	complete   int           // ticks that hooks were told of
+	alarms     int           // that were raised
+	forgotten  int           // claims that the servers have lost
+	endless    int           // runs of jobs that always run
+	atEach     int           // ticks that are accounted for at an instance, of jobs that run on every one
+	removed    int           // jobs that were done
+	relieved   int           // owners that may have lived, and had not claimed a run that was due
+	leaps      int           // of the server's clock
+	silent     time.Duration // the longest time for which an alarm was due
 }
 
 // check verifies the properties 1 to 4 and 8 to 10.
@@ -229,7 +233,7 @@ func newLedger(tree zkrec.Tree) *ledger {
 		accounts: make(map[string]*account), joined: make(map[int64]string), canceled: make(map[int64]bool),
 		divisions: make(map[string]*division), epochs: make(map[string]*epoch), completed: make(map[string][]*completed),
 		vigils: make(map[string]*vigil), stay: make(map[string]int), orders: make(map[string]order), endless: make(map[string]bool),
-		offsets: make(map[string][]offset), listening: make(map[string]time.Time), over: make(map[string][]time.Time),
+		after: make(map[string][]string), offsets: make(map[string][]offset), listening: make(map[string]time.Time), over: make(map[string][]time.Time),
 		calendars: make(zkrec.ReadCalendars),
 	}
 	l.tree = tree
@@ -285,6 +289,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 	l.checkAlarms()
 	l.checkSilences()
 	l.checkReliefs()
+	l.checkAfter()
 	l.wantTold()
 	return l.found, l.counts
 }
@@ -331,6 +336,9 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 	if txn.Op == zkdev.OpDelete {
 		l.deleted(slot, node, rest, txn)
 		l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
+		if node == rules.NodeJob && rest == "" {
+			l.reparented(slot, txn)
+		}
 		return
 	}
 	l.model.Apply(swtest.Transactions([]zkdev.Txn{*txn})[0])
@@ -360,6 +368,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		if zkrec.JobOfSlot(slot) == slot {
 			l.divided(slot, txn, j.Spec)
 			l.watched(slot, j.Spec, txn.Time)
+			l.reparented(slot, txn)
 		}
 	case node == rules.NodeTick && rest != "": // a late result is being written
 	case node == rules.NodeTick && created:
@@ -370,6 +379,7 @@ func (l *ledger) apply(txn *zkdev.Txn) {
 		l.accounts[slot].history = j.History // of a job that was undeleted
 	case node == rules.NodeHistory && (rest != "" || !created):
 		l.accounts[slot].written(j.History, txn)
+		l.checkParents(l.accounts[slot], txn)
 	case node == rules.NodeShards && !created:
 		l.checkComplete(slot, txn)
 	case node == nodeAlarm:
@@ -463,6 +473,10 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	l.seen[rec.RunID], acc.claimed = true, txn.Zxid
 	if l.endless[rec.RunID] = l.isEndless(job, rec); l.endless[rec.RunID] {
 		l.counts.endless++
+	}
+	if of := l.model.Jobs[zkrec.JobOfSlot(job)].Spec.Job.After; len(of) > 0 && rec.Manual == "" {
+		l.after[rec.RunID] = of
+		l.counts.ranAfter++
 	}
 	l.checkLeads(job, txn, rec)
 	l.checkPlace(job, txn, rec)

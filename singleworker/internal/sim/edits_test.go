@@ -28,7 +28,7 @@ func (w *world) schedule(job *jobs.Job) {
 // withTimes gives a job the schedule of another.
 func withTimes(j *jobs.Job, of jobs.Job) {
 	j.Schedule, j.TimeZone, j.NotBefore, j.NotAfter, j.MaxRuns, j.Jitter = of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns, of.Jitter
-	j.Calendars = of.Calendars
+	j.Calendars, j.After, j.Deadline = of.Calendars, of.After, of.Deadline
 }
 
 // set changes the schedule of a job once, or several times in a row, or its policies.
@@ -39,7 +39,8 @@ func (w *world) set(k int) {
 	}
 	for range times {
 		to := w.policies(jobs.Job{Everywhere: w.everywhere[k]})
-		if w.schedule(&to); !w.isChangeable(jobName(k)) {
+		w.schedule(&to)
+		if w.relate(k, &to); !w.isChangeable(jobName(k)) {
 			to.Schedule = ""
 		}
 		policies := w.rng.IntN(3) == 0
@@ -103,6 +104,7 @@ func (w *world) declarations() (versions [2][]singleworker.Job) {
 		for v := range versions {
 			job := w.policies(singleworker.Job{Name: jobName(k), Everywhere: w.everywhere[k]})
 			w.schedule(&job)
+			w.relate(k, &job)
 			w.place(&job)
 			job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 			if v > 0 && w.rng.IntN(2) == 0 {

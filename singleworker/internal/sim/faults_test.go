@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
@@ -61,12 +62,16 @@ func (w *world) fault() {
 		return
 	}
 	victim := live[w.rng.IntN(len(live))]
+	may := faults
+	if w.Families {
+		may = append(slices.Clone(may), fault{"family", 8, func(w *world, _ *swtest.Instance) { w.changeFamily() }})
+	}
 	sum := 0
-	for _, f := range faults {
+	for _, f := range may {
 		sum += f.weight
 	}
 	n := w.rng.IntN(sum)
-	for _, f := range faults {
+	for _, f := range may {
 		if n -= f.weight; n < 0 {
 			f.do(w, victim)
 			return

@@ -71,6 +71,9 @@ func onlyWhatFits(job *jobs.Job) {
 	if job.Shards > 0 || job.Everywhere {
 		job.MaxRuns = 0
 	}
+	if job.Schedule != "@after" {
+		job.After, job.Deadline = nil, 0
+	}
 	if job.Schedule != "@always" {
 		return
 	}
@@ -82,9 +85,10 @@ func onlyWhatFits(job *jobs.Job) {
 }
 
 // unlessOver is err, or nil if it says that the time of a one-shot, or of the last tick, has come
-// before the job was submitted, that a window has no tick, or that a calendar is not there.
+// before the job was submitted, that a window has no tick, or that a calendar or a parent is not
+// there.
 func unlessOver(err error) error {
-	if field := new(invalid.FieldError); errors.As(err, &field) && slices.Contains([]string{"Schedule", "NotAfter", "NotBefore", "Calendars"}, field.Field) {
+	if field := new(invalid.FieldError); errors.As(err, &field) && slices.Contains([]string{"Schedule", "NotAfter", "NotBefore", "Calendars", "After"}, field.Field) {
 		return nil
 	}
 	return err

@@ -120,7 +120,7 @@ func (w *world) trigger(k int) {
 				if no := new(invalid.FieldError); errors.As(err, &no) && no.Field == "Tick" {
 					return nil // of a manual run, say, or of former shards
 				}
-				if w.Calendars { // one of them may be missing
+				if w.Calendars || w.Families { // one of them may be missing, or a parent
 					err = unless(err, admin.ErrUnreadable)
 				}
 				return unless(unlessAlways(err), admin.ErrTickDone, admin.ErrTickOpen, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)

@@ -25,14 +25,15 @@ var inRandomSeeds = map[string]struct {
 	"kept after a reset": {[]int{12}, 100}, "kept in an empty tree": {[]int{12}, 20},
 	"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
 	"one more": {[]int{2, 8}, 20}, "forgotten runs": {[]int{2, 8}, 20}, "jitter": {[]int{2}, 20}, "calendar": {[]int{2, 8}, 60},
-	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40},
+	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40}, "child per parent": {[]int{2, 19}, 40},
 }
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and
 // with many faults, and shows that the faults that seeds draw suffice to bring it to light: within
 // a bounded number of seeds, a few times the mean. (About 105 seeds for the takeover, 3 or fewer
 // for the others.) A claim without a check of the owner alone is not among them: the tick record's
-// version guards it, too, so that it takes the scene of TestBreaches.
+// version guards it, too, so that it takes the scene of TestBreaches. Nor is one without a check of
+// the parents' specs, or that the parents are the same jobs, which 120 seeds do not find.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
 	t.Parallel()
 	simkit.Slow(t)
@@ -199,6 +200,7 @@ var breaches = map[string]*breach{
 	"forgotten runs":        {data: runs(func(int) int { return 1 }), in: windows},                  // each claim begins to count
 	"jitter":                {hurried: true, in: windows},                                           // claims before ticks are due
 	"calendar":              {check: uncalendared, in: calendars},                                   // a claim without the versions of calendars
+	"child per parent":      {oneParent: true, in: families},                                        // which does not look at the others
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

@@ -43,7 +43,7 @@ func (w *world) reshard() {
 			k = w.rng.IntN(len(w.shards))
 		}
 	}
-	if w.everywhere[k] {
+	if w.everywhere[k] || w.isParent(k) {
 		return
 	}
 	times := 1

@@ -31,6 +31,8 @@ type breach struct {
 	heedless bool
 	// hurried: the instance is told nothing of the Jitter of jobs.
 	hurried bool
+	// oneParent: the instance is told of the first of a job's parents alone.
+	oneParent bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
 	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others
@@ -102,6 +104,9 @@ func (c *rewriter) Read(p []byte) (int, error) {
 	}
 	if c.breach.hurried {
 		copy(p[:n], bytes.ReplaceAll(p[:n], []byte(`"jitter"`), []byte(`"litter"`)))
+	}
+	if c.breach.oneParent {
+		copy(p[:n], severalParents.ReplaceAllFunc(p[:n], firstParent))
 	}
 	if c.breach.granted == 0 {
 		return n, err

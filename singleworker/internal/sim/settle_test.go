@@ -128,11 +128,7 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	if isAlways(&j.Spec) && !j.Tick.Open() && restartDue(&j.Spec, j.Tick) < now.Add(-settledWithin).UnixMilli() {
 		w.violate(violation{15, j.Name, now, fmt.Sprintf("it is to run always, and does not: %+v", j.Tick)})
 	}
-	last := sched.Prev(now.Add(-settledWithin))
-	if w.ledger.dueAt(j.Name, &j.Spec, sched, last).After(now.Add(-settledWithin)) {
-		last = sched.Prev(last) // which was due before this one came
-	}
-	if due := last.UnixMilli(); due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
+	if due := w.lateTick(j, sched, now.Add(-settledWithin)).UnixMilli(); due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Watermark), clockMs(due), j.Tick)})
 	}
 }

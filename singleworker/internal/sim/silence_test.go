@@ -95,6 +95,7 @@ func (l *ledger) watch(slot, node, rest string, txn *zkdev.Txn) {
 		l.stay[rest] = len(l.members)
 		l.members = append(l.members, contact{session: txn.Session, from: txn.Time})
 	case node == rules.NodeJob && zkrec.JobOfSlot(slot) == slot:
+		l.reparenting(slot, txn.Time)
 		if j := l.model.Jobs[slot]; j != nil {
 			for _, of := range j.Spec.ActiveLayout().Slots(slot) {
 				l.changes(of, txn.Time)
@@ -178,7 +179,11 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 		tick = time.UnixMilli(restartDue(&spec, record))
 	}
-	from := l.dueAt(slot, &spec, sched, tick).Add(alarmAfter)
+	from := l.deadline(slot, &spec, sched, tick)
+	if from.IsZero() {
+		return
+	}
+	from = from.Add(alarmAfter)
 	if p := spec.Switch.Paused; p != nil && from.UnixMilli() > p.Since {
 		if p.Until == 0 {
 			return

@@ -19,7 +19,7 @@ import (
 
 var (
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
-	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, or calendars")
+	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, calendars, or after")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
@@ -36,16 +36,17 @@ var (
 // jobs at once only. In some there are jobs that always run, jobs that run once and are removed,
 // jobs that run when asked, or jobs that run on every instance, and a job may become one of another
 // kind; in some, jobs name calendars, which are changed, changed back and deleted, also by hand
-// while jobs name them; in some, jobs require labels, list instances, and are disabled on one or on
-// the host. Some are in latch mode, and their leader is deposed. In some, instances read from
-// servers that are behind by up to a session. In some, the servers lose the acknowledged
-// transactions of up to a session, and use zxids again as after a restore, or lose all their data.
-// In some, the wall clocks of machines, and of operators, are off and leap; in some, the server's
-// does, ahead or back by up to five minutes, and all connect again at times, as when another one
-// leads. Second processes of an id are started while the first one lives, or hangs. The connect
-// string has one to three names of the server. Every message of every connection has a separate
-// latency, mostly of 0.2 to 5 ms, some of 50 and more. The checker reads the server's transaction
-// log and the handlers' own records, and verifies that
+// while jobs name them; in some, jobs run after others, in chains, diamonds and other orders, and
+// parents fail, get other schedules, are gone for a while, or can be none; in some, jobs require
+// labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their
+// leader is deposed. In some, instances read from servers that are behind by up to a session. In
+// some, the servers lose the acknowledged transactions of up to a session, and use zxids again as
+// after a restore, or lose all their data. In some, the wall clocks of machines, and of operators,
+// are off and leap; in some, the server's does, ahead or back by up to five minutes, and all
+// connect again at times, as when another one leads. Second processes of an id are started while
+// the first one lives, or hangs. The connect string has one to three names of the server. Every
+// message of every connection has a separate latency, mostly of 0.2 to 5 ms, some of 50 and more.
+// The checker reads the server's transaction log and the handlers' own records, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances
 //     have them, idle or not: no two overlap; none lasts past the transaction that gives the slot
@@ -139,7 +140,12 @@ var (
 //     second until the answer must be there;
 //  18. each change of a job's own node, and its deletion, sets the job's signal in the same
 //     transaction. A request sets the owner's, unless it has only just become the owner or begun to
-//     listen.
+//     listen;
+//  19. no handler of a job begins a tick before each of the job's parents has ended a run of it
+//     without an error. A tick that is not run because of the parents names one that has not been
+//     ok at it, or, not before the deadline, one that had not run it. If all of them have run it,
+//     the last did so less than half a minute before, or a history has forgotten it. In the time in
+//     which nothing happens, a tick that all have run well before its deadline is run.
 //
 // The course of a seed is a plan of numbered steps, each with separate random numbers. The steps,
 // and their virtual times, are always the same as long as the group answers at the same times. A
@@ -168,6 +174,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("ticks accounted for: %d; alarms: %d, at the latest %.2f of the time allowed after they were due", total.ticks, total.alarms, total.silent)
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
 	t.Logf("jobs that came to the end of their MaxRuns: %d; slots whose calendar has changed: %d", total.spent, total.calendars)
+	t.Logf("ticks that jobs after others have run: %d, and not run because of these: %d; their times have changed: %d", total.ranAfter, total.withheld, total.reparented)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("seeds with wrong clocks of instances: %d; of ZooKeeper: %d, leaps of it: %d", total.clocks, total.serverClocks, total.leaps)
@@ -204,6 +211,8 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 				allClocks(p)
 			case "calendars":
 				p.Calendars, p.Windows = true, true
+			case "after":
+				p.Families = true
 			}
 		})
 		w.breach = b
@@ -257,6 +266,9 @@ func (sum *totals) add(w *world) {
 	sum.schedules += w.schedules
 	sum.spent += w.spent
 	sum.calendars += w.calendars
+	sum.ranAfter += w.ranAfter
+	sum.withheld += w.withheld
+	sum.reparented += w.reparented
 	sum.complete += w.complete
 	sum.txns += w.txns
 	sum.violations += len(w.found)
@@ -294,16 +306,21 @@ func (w *world) story(slot string, at time.Time) []string {
 	}
 	var all []entry
 	job := zkrec.JobOfSlot(slot)
+	jobs := []string{job} // and those that come before it
+	if j := w.ledger.model.Jobs[job]; j != nil {
+		jobs = append(jobs, w.ledger.ancestors(j.Spec.Job)...)
+	}
 	for _, n := range w.cluster.Notes() {
 		all = append(all, entry{n.Time, "* " + n.Text})
 	}
 	for _, txn := range w.cluster.Server.Log() {
-		if (strings.HasPrefix(txn.Path, w.cluster.Tree().Slot(slot)) || txn.Path == w.cluster.Tree().Job(job)) && txn.Op != zkdev.OpCheck {
+		of, _, _, _ := w.ledger.model.Split(txn.Path)
+		if (strings.HasPrefix(txn.Path, w.cluster.Tree().Slot(slot)) || txn.Path == w.cluster.Tree().Job(job) || slices.Contains(jobs[1:], of)) && txn.Op != zkdev.OpCheck {
 			all = append(all, entry{txn.Time, fmt.Sprintf("zxid %d %#x %v %s v%d %s %v", txn.Zxid, txn.Session, txn.Op, txn.Path, txn.Version, txn.Data, txn.Code)})
 		}
 	}
 	for _, r := range w.cluster.Runs() {
-		if r.Job == job {
+		if slices.Contains(jobs, r.Job) {
 			all = append(all, entry{r.Started, fmt.Sprintf("> run %s of %+v on %s starts, token %d", r.ID, r.Shard, r.Instance.Name, r.Token)},
 				entry{r.End(), fmt.Sprintf("< run %s on %s: end of right %v %v, ended %v", r.ID, r.Instance.Name, clock(r.RightEnded), r.Cause, clock(r.Ended))})
 		}

@@ -45,6 +45,7 @@ type profile struct {
 	Untimed          bool          // some run once, or when asked
 	Windows          bool          // some have a beginning, an end, or a number of runs
 	Calendars        bool          // some have calendars, which change
+	Families         bool          // some run after others
 	Everywhere       bool          // some run on every instance
 	Placed           bool          // some require labels, list instances, or are disabled here and there
 	Noise            time.Duration
@@ -100,11 +101,12 @@ type world struct {
 	rng        *rand.Rand // of the step
 	serverTill time.Time  // until when the server's clock is wrong
 	plan       plan
-	steps      []time.Duration // when they came, since the beginning
-	noisy      time.Duration   // when the noise ended, likewise
-	shards     []int           // of each job, as last asked for; 0: it is not divided
-	everywhere []bool          // of each job: it runs on every instance
-	breach     *breach         // of every instance; nil for none
+	steps      []time.Duration  // when they came, since the beginning
+	noisy      time.Duration    // when the noise ended, likewise
+	shards     []int            // of each job, as last asked for; 0: it is not divided
+	everywhere []bool           // of each job: it runs on every instance
+	relatives  map[int]relative // the jobs that are in a family
+	breach     *breach          // of every instance; nil for none
 	started    int
 	versions   [2][]singleworker.Job    // of the application: what it declares
 	twins      map[string]bool          // ids that two live processes had
@@ -196,6 +198,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	drawn.drawServerClock(rand.New(rand.NewPCG(seed, 5)))
 	drawn.Windows = rand.New(rand.NewPCG(seed, 6)).IntN(3) == 0
 	drawn.Calendars = rand.New(rand.NewPCG(seed, 7)).IntN(3) == 0
+	drawn.Families = rand.New(rand.NewPCG(seed, 8)).IntN(3) == 0
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -211,6 +214,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 		w.everywhere = append(w.everywhere, n == 0 && w.Everywhere && rng.IntN(4) == 0)
 		slots += max(1, n)
 	}
+	w.drawFamilies()
 	w.versions = w.declarations()
 	w.cluster = swtest.New(t, swtest.Config{
 		SessionTimeout: w.Session, SyncPeriod: w.Sync, StopGrace: 2 * time.Second, Names: w.Names, Latency: w.latency, Seed: seed,
@@ -256,6 +260,9 @@ func jobName(k int) string { return fmt.Sprintf("job%02d", k) }
 // their time to return when the right has ended.
 func (w *world) handler(k int) singleworker.Handler {
 	lasts := []time.Duration{0, 50 * time.Millisecond, 3 * time.Second, 25 * time.Second, time.Hour}[k%5]
+	if _, related := w.relatives[k]; related {
+		lasts = familyRuns[k%5]
+	}
 	if w.Running > 0 {
 		lasts = min(lasts, 3*time.Second) // else nothing but the longest would run
 	}
@@ -338,6 +345,7 @@ func (w *world) start(name string) {
 func (w *world) submit(k int) {
 	job := w.policies(singleworker.Job{Name: jobName(k), Everywhere: w.everywhere[k]})
 	w.schedule(&job)
+	w.relate(k, &job)
 	w.place(&job)
 	job.Shards, job.ShardParameters = w.shards[k], w.drawParams(w.shards[k])
 	onlyWhatFits(&job)
@@ -439,6 +447,7 @@ func (w *world) endFaults() {
 	close(w.quiet)
 	w.later.Wait()
 	w.setCalendars()
+	w.setFamilies()
 	w.cluster.Server.SetClock(0)
 	for _, i := range w.cluster.Instances() {
 		i.Resume()
