@@ -169,15 +169,22 @@ func TestWithParents(t *testing.T) {
 	add("b", "*/3 * * * *").Since = ms(t, "08:00")
 	add("left", "@after", "a")
 	add("end", "@after", "b", "left").Since = ms(t, "08:10")
-	spec, named := ticks.WithParents(zkrec.NewTree("g"), *group["end"], group)
-	schedule, err := spec.Job.ParseSchedule()
-	if err != nil {
-		t.Fatal(err)
+	add("early", "@after", "a").Since = ms(t, "08:10")
+	until := func(name, last string) (got []string, named zkrec.NodeVersions) {
+		spec, named := ticks.WithParents(zkrec.NewTree("g"), *group[name], group)
+		schedule, err := spec.Job.ParseSchedule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tick := schedule.Next(at(t, "08:55")); !tick.After(at(t, last)); tick = schedule.Next(tick) {
+			got = append(got, clock(tick.UnixMilli()))
+		}
+		return got, named
 	}
-	var got []string
-	for tick := schedule.Next(at(t, "08:50")); tick.Before(at(t, "09:31")); tick = schedule.Next(tick) {
-		got = append(got, clock(tick.UnixMilli()))
+	if got, _ := until("early", "09:10"); !slices.Equal(got, []string{"08:56", "08:58", "09:00", "09:05", "09:10"}) {
+		t.Errorf("ticks %v, want those of the former schedule of the parent, and then those of the next", got)
 	}
+	got, named := until("end", "09:30")
 	if want := []string{"09:15", "09:30"}; !slices.Equal(got, want) { // left begins with its own schedule, at 09:00
 		t.Errorf("ticks %v, want %v", got, want)
 	}
