@@ -113,7 +113,7 @@ func (l *ledger) checkParents(acc *account, txn *zkdev.Txn) {
 		if !isOfParents(row) {
 			continue
 		}
-		l.counts.withheld++
+		l.withheld++
 		if all, kept := l.haveRun(spec, tick, txn.Time.Add(-stale)); all && kept {
 			l.violatef(19, acc.slot, txn.Time, "tick %s is not run, and all of %v had run it long before: %s, %s", clockMs(tick), spec.Job.After,
 				row.Reason, row.Error)

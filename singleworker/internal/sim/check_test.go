@@ -476,7 +476,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 	if of := l.model.Jobs[zkrec.JobOfSlot(job)].Spec.Job.After; len(of) > 0 && rec.Manual == "" {
 		l.after[rec.RunID] = of
-		l.counts.ranAfter++
+		l.ranAfter++
 	}
 	l.checkLeads(job, txn, rec)
 	l.checkPlace(job, txn, rec)

@@ -93,7 +93,7 @@ func (w *world) undelete(k int) {
 	w.operate("undelete "+jobName(k), func(ctx context.Context) error {
 		return w.cluster.Operate(ctx, func(c *admin.Client) error {
 			_, err := c.Undelete(ctx, jobName(k), admin.UndeleteOptions{})
-			if w.Windows { // it was perhaps over when it was submitted
+			if w.Windows || w.Calendars || w.Families { // it was perhaps refused when it was submitted, or had no parent
 				err = unless(err, admin.ErrNotFound)
 			}
 			return unless(unlessOver(err), admin.ErrExists) // an instance was faster, with its declaration
