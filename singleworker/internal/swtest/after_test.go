@@ -100,7 +100,7 @@ func TestAfterParentNotOK(t *testing.T) {
 		t.Helper()
 		start := time.Now().Truncate(time.Hour).Add(time.Hour)
 		var tries atomic.Int32
-		parent := func(ctx context.Context, run *singleworker.Run) error {
+		parent := func(_ context.Context, run *singleworker.Run) error {
 			switch int(run.Tick.Sub(start) / time.Minute) {
 			case 1:
 				return errors.New("no source")

@@ -92,7 +92,7 @@ func (v Versions) Add(was []byte, created time.Time, d Deed) (next int32, with V
 		bytes -= len(list[0].Spec) + len(list[0].Deed)
 		list = list[1:]
 	}
-	return int32(present + 1), Versions{List: list} //nolint:gosec // nobody changes a job so often
+	return int32(present + 1), Versions{List: list}
 }
 
 // Number counts the changes of the job, from 1.
