@@ -1,6 +1,9 @@
 package cronexpr
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // after is the rule of @after: it has no times until Common gives it the times of other schedules.
 type after struct{}
@@ -46,14 +49,14 @@ func (r inTurn) next(after time.Time) (t time.Time, ok bool) {
 }
 
 func (r inTurn) prev(before time.Time) (t time.Time, ok bool) {
-	for i := len(r) - 1; i >= 0; i-- {
+	for i, turn := range slices.Backward(r) {
 		if i < len(r)-1 && before.After(r[i+1].Since) {
 			before = r[i+1].Since.Add(1)
 		}
-		if r[i].Schedule == nil || !before.After(r[i].Since) {
+		if turn.Schedule == nil || !before.After(turn.Since) {
 			continue
 		}
-		if t, ok = r[i].Schedule.rule.prev(before); ok && t.After(r[i].Since) {
+		if t, ok = turn.Schedule.rule.prev(before); ok && t.After(turn.Since) {
 			return t, true
 		}
 	}
