@@ -184,6 +184,25 @@ func (l *ledger) recalendared(txn *zkdev.Txn) {
 	l.counts.calendars += l.retimed(txn, func(of singleworker.Job) bool { return slices.Contains(l.calendarsOf(of), name) })
 }
 
+// unknown takes in that a decision has accounted for the times after from, up to to: the ticks that
+// a former schedule had there were told by nobody, if one of its calendars was gone.
+func (l *ledger) unknown(acc *account, from, to int64) {
+	isGone := func(name string) bool { _, found := l.model.Calendars[name]; return !found }
+	var terms []term
+	for _, t := range acc.terms {
+		if former := t.replaced && t.until > from; former && t.since < to && slices.ContainsFunc(l.calendarsOf(t.of), isGone) {
+			before := t
+			before.until = max(t.since, from)
+			if terms = append(terms, before); t.until <= to {
+				continue
+			}
+			t.since = to
+		}
+		terms = append(terms, t)
+	}
+	acc.terms = terms
+}
+
 // retimed takes in that the terms of some schedules may have other ticks from now on, and returns
 // how many these are.
 func (l *ledger) retimed(txn *zkdev.Txn, rests func(of singleworker.Job) bool) (n int) {

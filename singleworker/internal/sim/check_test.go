@@ -463,6 +463,7 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	last := acc.record
 	acc.advanced(txn.Time, stale)
 	acc.begins(last, rec)
+	l.unknown(acc, last.Watermark, rec.Watermark)
 	acc.record = rec
 	l.checkAhead(job, txn, rec)
 	l.checkRestart(job, txn, last, rec)
