@@ -148,7 +148,10 @@ func TestPauseAndResume(t *testing.T) {
 				late++
 			}
 		}
-		want := map[string]bool{"all": late >= int(paused/time.Second), "once": late == 1, "skip": late == 0}
+		// The latest tick is the one after the pause if the owner has heard of the end when that was due.
+		next := until[name].Truncate(time.Second).Add(time.Second)
+		onlyNext := late == 0 && next.Sub(until[name]) < 300*time.Millisecond
+		want := map[string]bool{"all": late >= int(paused/time.Second), "once": late == 1 || onlyNext, "skip": late == 0}
 		if !want[name] {
 			t.Errorf("resumed with --missed %s: %d ticks of the pause were run: %v", name, late, ctl.history(name))
 		}
