@@ -74,7 +74,7 @@ func (o observer) pasts(ctx context.Context, name string) (JobStatus, []past, er
 	return o.pastsOf(r, live)
 }
 
-// pastsOf is pasts of what was read.
+// pastsOf is pasts of a reading that was made before.
 func (o observer) pastsOf(r reading, live map[string]Instance) (JobStatus, []past, error) {
 	if r.of.spec.Canceled {
 		return JobStatus{}, nil, ErrNotFound

@@ -46,8 +46,9 @@ type records struct {
 	historyErr error         // why it cannot be read
 }
 
-// beside is what is read in the requests of a reading of one job, and then its histories are read,
-// too: lists with its spec, so before its records, and the children that they name with its owner.
+// beside holds more that is read in the requests of a reading of one job, which then has its
+// histories, too: lists together with the spec, and so before the records, and the children that
+// the lists name together with the owner.
 type beside struct {
 	lists
 

@@ -43,7 +43,7 @@ func startPostgres(tb testing.TB) string {
 }
 
 // startMariaDB is startPostgres for MariaDB. Each server has a directory of its own for temporary
-// tables, since a server that starts removes all that it finds there, those of others too.
+// tables: one that starts removes all tables there, also of servers that are at work.
 func startMariaDB(tb testing.TB) string {
 	tb.Helper()
 	server, err := exec.LookPath("mariadbd")

@@ -15,7 +15,7 @@ import (
 
 // Property 19: jobs after jobs.
 
-// outcomes are what is on record of the ticks of a slot, for those that run after it.
+// outcomes are the ticks of a slot as they are on record, for the jobs that run after it.
 type outcomes struct {
 	ok     map[int64]time.Time // when it was known of a tick that it had been run ok
 	failed map[int64]bool      // ticks of which an entry says something else

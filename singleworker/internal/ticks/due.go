@@ -24,8 +24,11 @@ func (v View) horizon() time.Time {
 	if v.ends() && v.To.Before(horizon) {
 		horizon = v.To
 	}
-	if v.Gate != nil && v.decided(v.Now).Before(horizon) {
-		horizon = v.decided(v.Now)
+	if v.Gate == nil {
+		return horizon
+	}
+	if decided := v.decided(v.Now); decided.Before(horizon) {
+		return decided
 	}
 	return horizon
 }

@@ -1,6 +1,10 @@
 package render
 
-import "github.com/swjobs/singleworker/singleworker/admin"
+import (
+	"slices"
+
+	"github.com/swjobs/singleworker/singleworker/admin"
+)
 
 // Kin is a job in a tree of jobs that run after one another.
 type Kin struct {
@@ -51,14 +55,8 @@ func FamilyTree(jobs []admin.JobStatus, named func(admin.JobStatus) bool) []Kin 
 			}
 		}
 	}
-	first := func(job admin.JobStatus) bool {
-		for _, parent := range job.Job.After {
-			if _, known := at[parent]; known {
-				return false
-			}
-		}
-		return true
-	}
+	known := func(name string) bool { _, found := at[name]; return found }
+	first := func(job admin.JobStatus) bool { return !slices.ContainsFunc(job.Job.After, known) }
 	// Jobs whose records were changed by hand may wait for one another in a circle: no job is first.
 	for _, of := range []func(admin.JobStatus) bool{first, func(admin.JobStatus) bool { return true }} {
 		for _, job := range jobs {
