@@ -119,6 +119,7 @@ func (w *bridge) Own(o journal.Ownership) {
 }
 
 // Begun passes on which ticks have begun in a job's first shard.
+func (w *bridge) Room(slot string)                 { w.runner.Room(slot) }
 func (w *bridge) Begun(slot string, g *ticks.Gate) { w.runner.Begun(slot, g) }
 
 // part returns the job and the shard of a slot that is or was owned here.

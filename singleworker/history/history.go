@@ -54,6 +54,7 @@ const (
 	ReasonAbsent          Reason = "absent"           // of a job that runs on every instance: this one was not there, or took no jobs
 	ReasonStalled         Reason = "stalled"          // its owner could not claim it in time
 	ReasonDelayed         Reason = "delayed"          // its owner had as many runs in progress as it may, for too long
+	ReasonLimited         Reason = "limited"          // it waited for a place of a limit for too long
 	ReasonRefused         Reason = "refused"          // Job.BeforeTick refused it
 	ReasonNotBegun        Reason = "not_begun"        // Job.BeforeTick failed, or was not called: the history of the first shard says why
 	ReasonScheduleChanged Reason = "schedule_changed" // the schedule was replaced before it was claimed

@@ -66,6 +66,12 @@ type Job struct {
 	// Deadline is how long a tick waits for the parents at most, from when it is due: then it is
 	// missed. AlarmAfter counts from there. With After alone. Default: until the next tick is due.
 	Deadline time.Duration `json:"deadline,omitempty" yaml:"deadline,omitempty"`
+	// Limits says how many places the job needs of limits of its group, at most 8: with
+	// {"crm-api": 1}, no more of its runs and of all others that name crm-api are in progress at the
+	// same time than that limit has places. A tick for which there is none waits, the oldest first, and
+	// is missed when the next one is due, or by MisfireGrace. A job that names a limit that does not
+	// exist does not run. Default: none.
+	Limits map[string]int `json:"limits,omitempty" yaml:"limits,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`
 	// Require is which labels an instance must have (singleworker.Config.Labels) to run the job: each
@@ -214,6 +220,8 @@ const (
 	MaxInstances   = 100      // that may run a job
 	MaxNotify      = 16       // targets that are told about a job
 	MaxAfter       = 16       // parents of a job
+	MaxLimits      = 8        // limits that a job names
+	MaxPlaces      = 1000     // of a limit
 	MaxAncestors   = 100      // of a job: its parents, theirs, and so on
 	MaxBytes       = 64 << 10 // of a job as JSON, with what ZooKeeper keeps beside it
 	MaxShards      = 1024
@@ -248,7 +256,7 @@ func (j Job) Clone() Job {
 	j.Labels, j.Args, j.ShardParameters = maps.Clone(j.Labels), maps.Clone(j.Args), maps.Clone(j.ShardParameters)
 	j.Require, j.Instances = maps.Clone(j.Require), slices.Clone(j.Instances)
 	j.Payload, j.Calendars, j.After = bytes.Clone(j.Payload), slices.Clone(j.Calendars), slices.Clone(j.After)
-	j.Notify = cloneNotify(j.Notify)
+	j.Limits, j.Notify = maps.Clone(j.Limits), cloneNotify(j.Notify)
 	return j
 }
 

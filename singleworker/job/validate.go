@@ -66,7 +66,7 @@ func (j Job) Validate() error {
 	if err := j.checkWindow(); err != nil {
 		return err
 	}
-	if err := cmp.Or(j.checkBeforeTick(), j.checkAfter()); err != nil {
+	if err := cmp.Or(j.checkBeforeTick(), j.checkAfter(), j.checkLimits()); err != nil {
 		return err
 	}
 	if err := j.checkNotify(); err != nil {

@@ -21,7 +21,7 @@ var (
 		singleworker.SessionConnected, singleworker.SessionSuspended, singleworker.SessionReconnected, singleworker.SessionExpired,
 	}
 	skipped  = []history.Reason{history.ReasonOverlap, history.ReasonPaused, history.ReasonFrozen, history.ReasonAbsent, history.ReasonRefused, history.ReasonNotBegun, history.ReasonParent}
-	missed   = []history.Reason{history.ReasonNoOwner, history.ReasonStalled, history.ReasonDelayed, history.ReasonScheduleChanged, history.ReasonParentLate, history.ReasonParentForgotten}
+	missed   = []history.Reason{history.ReasonNoOwner, history.ReasonStalled, history.ReasonDelayed, history.ReasonLimited, history.ReasonScheduleChanged, history.ReasonParentLate, history.ReasonParentForgotten}
 	refused  = []string{"conflict", "not_owner", "lease", "spec_changed", "request_gone", "draining", "clock", "other"}
 	acquired = []string{"free", "offered", "died", "overdue", "unknown"}
 	released = []string{"handed_over", "lease_lost", "canceled", "other"}

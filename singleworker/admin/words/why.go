@@ -206,6 +206,8 @@ func (w *writer) notRun(name string, e history.Entry) {
 		w.sayf("%s did not run: its owner %s could not claim it in time, and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
 	case e.Reason == history.ReasonDelayed:
 		w.sayf("%s did not run: its owner %s had as many runs in progress as it may (Config.MaxRunning), and recorded that at %s.", name, e.InstanceID, w.at(e.Ended))
+	case e.Reason == history.ReasonLimited:
+		w.sayf("%s did not run: it waited for a place of a limit (%s) for too long; %s recorded that at %s.", name, strings.Join(w.Job.Job.LimitNames(), ", "), e.InstanceID, w.at(e.Ended))
 	case e.Reason == history.ReasonRefused:
 		w.sayf("%s did not run: BeforeTick (handler %q) refused it; the history of the first shard has its reason.", name, w.Job.Job.BeforeTick)
 	case e.Reason == history.ReasonNotBegun:

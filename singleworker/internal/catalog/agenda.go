@@ -30,7 +30,7 @@ func (c *Catalog) forget(j *Job) {
 	c.sorted = nil
 	c.Agenda.Remove(j)
 	delete(c.registered, j.Name)
-	c.Calendars.index(j, nil)
+	c.Named.index(j, nil)
 	c.Parents.index(j, nil)
 	for _, slot := range j.Slots {
 		c.loop.Tell(SlotGone{lease.Slot(slot)})

@@ -67,11 +67,11 @@ type Catalog struct {
 	audit      audit
 	state      state
 
-	Survey    *Survey
-	Signals   *Signals
-	Calendars *Calendars
-	Parents   *Parents
-	Freeze    *Freeze
+	Survey  *Survey
+	Signals *Signals
+	Named   *Named
+	Parents *Parents
+	Freeze  *Freeze
 	// Agenda says which jobs a sync looks at: Sync takes them, and each room says when it wants to
 	// look at one again.
 	Agenda *agenda.Agenda[*Job]
@@ -85,7 +85,7 @@ func New(loop *session.Loop, m *member.Member, handlers Handlers) *Catalog {
 		jobs: jobs, registered: make(map[string]struct{}), stale: make(map[string]struct{}),
 		audit: audit{loop: loop, cleanup: m.Cleanup},
 	}
-	c.Signals, c.Calendars, c.Freeze = newSignals(c), newCalendars(c), &Freeze{catalog: c}
+	c.Signals, c.Named, c.Freeze = newSignals(c), newNamed(c), &Freeze{catalog: c}
 	c.Parents = newParents(c)
 	return c
 }
@@ -176,7 +176,7 @@ func (c *Catalog) Traces() []member.Traced {
 func (c *Catalog) Joined() {
 	c.nextList = 0
 	c.Agenda.WakeAll()
-	c.Calendars.joined()
+	c.Named.joined()
 	read, stale := c.primed, c.stale
 	c.primed, c.stale = primed{}, make(map[string]struct{})
 	if read.attempt != c.loop.Attempt() {
@@ -302,7 +302,7 @@ func (c *Catalog) Refresh(j *Job) {
 		return
 	}
 	j.registering = j.registering && !j.answered
-	c.Calendars.lookForMissing(j)
+	c.Named.lookForMissing(j)
 	c.loop.Read(readsOf(c.loop.Tree, j.Name, c.member.ID(), c.byRegister), func(results []zkconn.ReadResult) {
 		v := viewOf(c.loop.Tree, j.Name, results, j.parsed())
 		if !v.sharded() {
@@ -330,7 +330,7 @@ func (c *Catalog) viewed(j *Job, v view) {
 func (c *Catalog) refreshed(j *Job, v view) {
 	j.nextLook = 0 // unless everything is as it should be
 	c.Agenda.Wake(j)
-	if c.Freeze.hold(j, &v) || c.Calendars.hold(j, &v) {
+	if c.Freeze.hold(j, &v) || c.Named.hold(j, &v) {
 		return
 	}
 	if v.ticks != j.Ticks { // otherwise it has the freeze

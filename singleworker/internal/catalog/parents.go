@@ -94,7 +94,7 @@ func (p *Parents) changed(j *Job) {
 		default:
 			v := view{spec: child.Spec, ticks: child.Ticks, stamp: child.stamp}
 			if v.complete(p.catalog); v.ticks != child.Ticks {
-				p.catalog.Calendars.recomplete(child)
+				p.catalog.Named.recomplete(child)
 			}
 		}
 	}

@@ -68,8 +68,12 @@ func (c *Coordinator) route(path string, gone bool) {
 		c.catalog.Signals.Hear(n)
 		return
 	}
-	if name, is := tree.CalendarAt(path); is {
-		c.catalog.Calendars.Hear(name)
+	if tree.IsNamed(path) {
+		c.catalog.Named.Hear(path)
+		return
+	}
+	if _, is := tree.BelowLimit(path); is {
+		c.journal.Places.Changed(path)
 		return
 	}
 	if path == tree.AskedOf(c.member.Self().Incarnation) {

@@ -23,6 +23,15 @@ type change struct {
 	recordAt  int // sets the tick node
 	pagesAt   int // sets, or creates, the first of the pages of the history that were changed
 	removeAt  int // deletes a request
+	placesAt  int // deletes, or creates, the first of the places that the run gives back, or takes
+	places    []placeChange
+}
+
+// placeChange is an operation about a place.
+type placeChange struct {
+	zkrec.Place
+
+	taken bool // else it is given back
 }
 
 // beside is how many operations a transaction rarely exceeds, not counting its guard.
@@ -38,6 +47,27 @@ func (ch *change) tick(j *Journal, n *node, record *zkrec.Tick, mark zkrec.Mark)
 	record.History = mark
 	ch.record = record
 	ch.recordAt = ch.add(zkconn.SetOp(j.loop.Tree.Tick(n.slot), record.Encode(), n.version))
+	if ch.placesAt = len(ch.ops); n.record.Places == record.Places {
+		return
+	}
+	for _, place := range n.record.Places.Without(record.Places) {
+		if !n.freed[place] {
+			ch.add(zkconn.DeleteOp(j.loop.Tree.HeldPlace(place), zkconn.AnyVersion))
+			ch.places = append(ch.places, placeChange{place, false})
+		}
+	}
+	for _, place := range record.Places.Without(n.record.Places) {
+		ch.add(zkconn.CreateOp(j.loop.Tree.HeldPlace(place), []byte(n.slot)))
+		ch.places = append(ch.places, placeChange{place, true})
+	}
+}
+
+// placeAt is what an operation changes a place to.
+func (ch *change) placeAt(index int) (is placeChange, ok bool) {
+	if i := index - ch.placesAt; ch.recordAt >= 0 && i >= 0 && i < len(ch.places) {
+		return ch.places[i], true
+	}
+	return is, false
 }
 
 // log sets the tick node, and writes the pages of ch's history that have changed.
@@ -148,7 +178,8 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 		}
 		n.written = j.loop.Now()
 	}
-	n.Stored = ch.Stored
+	n.Stored, n.freed = ch.Stored, nil
+	j.Places.given(ch.places)
 	if w.kind == commit && w.commit.Opens() {
 		from := w.commit.From
 		run, job := ch.record.Run, j.catalog.JobOf(n.slot)
@@ -167,6 +198,7 @@ func isConflict(err error) bool {
 
 // refused deals with a write that was not made, or of which that is not known.
 func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
+	place, isPlace := ch.placeAt(r.Refused)
 	switch reason := ch.guard.Refused(r.Refused, r.Err); {
 	case errors.Is(reason, owner.ErrNotOwner) && w.isResult():
 		j.owner.Look(n.slot)
@@ -177,7 +209,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 	case errors.Is(reason, ticks.ErrSpecChanged):
 		j.finish(n, w, reason)
 		if job := j.catalog.JobOf(n.slot); job != nil {
-			j.catalog.Calendars.Outdated(job)
+			j.catalog.Named.Outdated(job)
 			j.Gates.proofs.lost(ch.ops[r.Refused].Path())
 		}
 	case reason != nil:
@@ -202,6 +234,16 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 			j.loop.Log.Warn("request is done but cannot be removed: remove it, or the next owner runs it again",
 				"job", n.slot, "request", w.commit.Plan.Request, "err", r.Err)
 		}
+	case isPlace && place.taken && isConflict(r.Err):
+		j.Places.settled(w.commit.Plan.Record.Places, ticks.ErrLimited)
+		w.commit.Plan.Record.Places = "" // others are chosen, or the slot waits
+	case isPlace && !place.taken && errors.Is(r.Err, zkconn.ErrNoNode):
+		j.loop.Log.Warn("place of a limit was free already, although a run held it: somebody has deleted its node", "job", n.slot,
+			"path", j.loop.Tree.HeldPlace(place.Place))
+		if n.freed == nil {
+			n.freed = make(map[zkrec.Place]bool)
+		}
+		n.freed[place.Place] = true
 	case zkconn.IsUnknown(r.Err), r.Refused >= 0 && isConflict(r.Err):
 		// A node is not as it was known to be, or the write may have been made: read again.
 		n.known = false

@@ -49,6 +49,8 @@ type Runner interface {
 	Requested(slot string, requests []ticks.Request)
 	// Begun: g, the gate of the slots for which this one waits, has changed since Own.
 	Begun(slot string, g *ticks.Gate)
+	// Room: there may be places for a run that was refused with ticks.ErrLimited.
+	Room(slot string)
 	// Disown: the slot is no longer owned, or cannot run here any more. The contexts of its runs have
 	// ended if it is no longer owned.
 	Disown(slot string, cause error)
@@ -82,6 +84,7 @@ type Journal struct {
 	nodes nodes
 
 	Gates  *Gates
+	Places *Places
 	Signal *Signal
 	// Agenda says which slots a sync looks at.
 	Agenda *agenda.Agenda[*node]
@@ -105,7 +108,7 @@ func New(loop *session.Loop, m *member.Member, c *catalog.Catalog, o *owner.Owne
 		nodes: newNodes(loop.Log),
 	}
 	j.Agenda = j.nodes.agenda
-	j.Gates = newGates(j)
+	j.Gates, j.Places = newGates(j), newPlaces(j)
 	j.Signal = newSignal(j, m.Self().Incarnation)
 	return j
 }
@@ -154,6 +157,7 @@ func (j *Journal) Late(grace time.Duration) bool {
 // Lost stops following a slot.
 func (j *Journal) Lost(slot string, cause error) {
 	j.runner.Disown(slot, cause)
+	j.Places.leave(slot)
 	if n := j.nodes.bySlot[slot]; n != nil {
 		n.own = nil
 		// The nodes are others' to change from now on, or belong to a job that was submitted again, whose
@@ -167,6 +171,7 @@ func (j *Journal) Lost(slot string, cause error) {
 // may have been deleted and submitted again.
 func (j *Journal) Joined() {
 	j.Gates.forget()
+	j.Places.Joined()
 	j.Signal.Joined(nil) // which has the requests read again
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes.bySlot)) {
 		n := j.nodes.bySlot[slot]

@@ -33,7 +33,8 @@ type node struct {
 	written time.Duration // Mono: when the history was
 	late    string        // the run whose Late node was there when Stored was read, or ""
 	queue   []*write
-	open    string // the run that was claimed here and has no result yet
+	open    string               // the run that was claimed here and has no result yet
+	freed   map[zkrec.Place]bool // of the record's places: they were found free
 }
 
 // historyKept is for how long a history is kept that is not written. It takes some 5 KB, and a slot
@@ -106,6 +107,12 @@ func (w *write) isOutdated(job *catalog.Job) bool {
 // opens reports whether w is the claim of a run.
 func (w *write) opens() bool { return w.isClaim() && w.commit.Opens() }
 
+// lacksPlaces reports whether w opens a run for which places of limits are to be chosen. One that
+// begins as soon as the interrupted run before it was found has its places.
+func (w *write) lacksPlaces() bool {
+	return w.opens() && !w.commit.Plan.Record.Places.Meet(w.commit.Limits)
+}
+
 // isWithheld reports whether w opens a run that may not begin here, as far as orders and drains go,
 // also while the others do not know of them yet. The job is nil if it is not known.
 func (w *write) isWithheld(m *member.Member, job *catalog.Job) bool {
@@ -115,7 +122,11 @@ func (w *write) isWithheld(m *member.Member, job *catalog.Job) bool {
 // lane is where w waits: a run waits for its claim, and shards wait for the first one's BeforeTick,
 // but nothing waits for the rest.
 func (w *write) lane() session.Lane {
-	if w.kind == commit && (w.commit.Opens() || w.isResult() && w.commit.Plan.Record.Open()) {
+	switch {
+	case w.kind != commit:
+	case w.opens() && len(w.commit.Limits) > 0:
+		return session.Limited
+	case w.commit.Opens() || w.isResult() && w.commit.Plan.Record.Open():
 		return session.Claims
 	}
 	return session.Others
@@ -243,6 +254,10 @@ func (j *Journal) advance(n *node) {
 			j.finish(n, w, ErrTooEarly) // another instance runs it when it is due
 		case w.isOutdated(j.catalog.JobOf(n.slot)):
 			j.finish(n, w, ticks.ErrSpecChanged)
+		case w.lacksPlaces() && !j.Places.ready(n.slot, w.commit.Limits):
+			return // continued when they are
+		case w.lacksPlaces() && !j.Places.take(n.slot, w.commit):
+			j.finish(n, w, ticks.ErrLimited)
 		default:
 			j.send(n, w, guard)
 			return
@@ -281,6 +296,9 @@ func (j *Journal) finish(n *node, w *write, err error) {
 	if n.late != "" {
 		dropLate(j.loop, n.slot, n.late)
 		n.late = ""
+	}
+	if w.opens() && w.commit.Plan.Record.Places != "" {
+		j.Places.settled(w.commit.Plan.Record.Places, err)
 	}
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:

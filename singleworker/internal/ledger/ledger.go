@@ -41,10 +41,14 @@ const (
 	// Shards: all shards claim a tick under one layout, which ends when all are done with it; and a
 	// tick that is recorded as complete is.
 	Shards Rule = "shards"
+	// Limit: a claim takes the places of limits that its run needs, of those that there are, and
+	// which no other run holds. Whatever ends the run gives them back, and nothing does before. So at
+	// each transaction as many places are taken as open runs hold, by the records of the slots.
+	Limit Rule = "limit"
 )
 
 // Rules are all rules, in the order of the guarantees.
-func Rules() []Rule { return []Rule{Owner, Claim, Claimant, Token, Account, Shards} }
+func Rules() []Rule { return []Rule{Owner, Claim, Claimant, Token, Account, Shards, Limit} }
 
 // Violation is a rule that does not hold.
 type Violation struct {
@@ -102,8 +106,10 @@ type Ledger struct {
 	// to end.
 	policies  map[string]job.Job
 	stops     map[string]map[string]bool
-	taken     []taken        // by the transaction
-	disowned  map[int64]bool // tokens of ownerships that ZooKeeper has lost
+	taken     []taken                // by the transaction
+	holders   map[zkrec.Place]string // the slots whose open runs hold places, by their records
+	places    []zkrec.Place          // whose nodes the transaction has changed
+	disowned  map[int64]bool         // tokens of ownerships that ZooKeeper has lost
 	schedules map[zone]*cronexpr.Schedule
 	whole     bool // nothing before is unknown
 }
@@ -126,7 +132,7 @@ func New(tree zkrec.Tree, whole bool, observe Observer, report func(Violation)) 
 		joined: make(map[int64]string), began: make(map[int64]bool),
 		claimed: make(map[string]map[string]bool), runs: make(map[string]map[string]bool),
 		policies: make(map[string]job.Job), stops: make(map[string]map[string]bool),
-		latest: make(map[string]int64), disowned: make(map[int64]bool), schedules: make(map[zone]*cronexpr.Schedule),
+		latest: make(map[string]int64), holders: make(map[zkrec.Place]string), disowned: make(map[int64]bool), schedules: make(map[zone]*cronexpr.Schedule),
 	}
 }
 
@@ -218,6 +224,9 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 				t.owner, t.token = j.Owner, j.Token
 			}
 		}
+		if place, is := l.model.tree.HeldPlaceAt(op.Path); is && op.Type != txnlog.Check {
+			l.judgePlace(place, op)
+		}
 		l.model.apply(txn, op)
 	}
 	if txn.Kind == txnlog.Close {
@@ -227,6 +236,7 @@ func (l *Ledger) Apply(txn *txnlog.Txn) {
 		l.judge(slot, touched[slot])
 	}
 	l.judgeLeft()
+	l.judgePlaces(order, touched)
 	l.end(txn)
 }
 

@@ -21,6 +21,8 @@ type Model struct {
 	Orders    map[string]zkrec.Order  // by id: of whom operators want that it own nothing
 	Sessions  map[int64]time.Duration // the timeouts of those that live, as they began
 	Calendars zkrec.ReadCalendars     // by name
+	Limits    zkrec.ReadLimits        // by name
+	Held      map[zkrec.Place]string  // the slots that hold places, as the places' nodes say
 	Freeze    zkrec.ReadFreeze
 
 	tree   zkrec.Tree
@@ -80,7 +82,8 @@ type Life struct {
 func NewModel(tree zkrec.Tree) *Model {
 	return &Model{
 		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]time.Duration),
-		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), Calendars: make(zkrec.ReadCalendars), tree: tree, shards: make(map[string]map[string]*Job),
+		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), Calendars: make(zkrec.ReadCalendars),
+		Limits: make(zkrec.ReadLimits), Held: make(map[zkrec.Place]string), tree: tree, shards: make(map[string]map[string]*Job),
 	}
 }
 
@@ -201,6 +204,14 @@ func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
 	}
 	if name, is := m.tree.CalendarAt(op.Path); is {
 		m.Calendars[name] = zkrec.NewCalendar(op.Data, op.Version, txn.Time)
+		return
+	}
+	if name, is := m.tree.LimitAt(op.Path); is {
+		m.Limits[name] = zkrec.NewLimit(op.Data, op.Version)
+		return
+	}
+	if place, is := m.tree.HeldPlaceAt(op.Path); is {
+		m.Held[place] = string(op.Data)
 		return
 	}
 	if op.Path == m.tree.Freeze() {
@@ -359,6 +370,14 @@ func (m *Model) deleted(op *txnlog.Op) {
 	}
 	if name, is := m.tree.CalendarAt(op.Path); is {
 		delete(m.Calendars, name)
+		return
+	}
+	if name, is := m.tree.LimitAt(op.Path); is {
+		delete(m.Limits, name)
+		return
+	}
+	if place, is := m.tree.HeldPlaceAt(op.Path); is {
+		delete(m.Held, place)
 		return
 	}
 	if op.Path == m.tree.Freeze() {

@@ -67,6 +67,9 @@ func (c *Cleanup) Open(sid string) bool {
 	return lives && !peer.Closed
 }
 
+// Members is how many instances live, as far as is known.
+func (c *Cleanup) Members() int { return len(c.peers) }
+
 // First reports whether this instance is the one that looks for traces that nobody noticed.
 func (c *Cleanup) First() bool { return c.groupRead == c.loop.Attempt() && c.Rank("") == 0 }
 

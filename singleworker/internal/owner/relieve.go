@@ -110,7 +110,7 @@ func (r relief) write(version int32) {
 			r.drop()
 		}
 		if result.Refused >= judged {
-			r.catalog.Calendars.Outdated(job)
+			r.catalog.Named.Outdated(job)
 		}
 		r.taken(r.take, result)
 	})

@@ -24,6 +24,7 @@ type Runner struct {
 	Done      []string                     // ticks that this instance reported as complete
 	Announced int                          // how often requests were told
 	AtLimit   bool                         // what Full reports
+	Rooms     []string                     // slots for whose runs there may be places
 	Terms     []string                     // beginnings and ends of terms as leader
 
 	WrongClock bool // as told last
@@ -95,6 +96,13 @@ func (r *Runner) note(slot string, requests []ticks.Request) {
 			r.requests = append(r.requests, request.ID)
 		}
 	}
+}
+
+// Room notes that there may be places for a run of a slot.
+func (r *Runner) Room(slot string) {
+	r.Lock()
+	defer r.Unlock()
+	r.Rooms = append(r.Rooms, slot)
 }
 
 // Begun records the gate of the first shard for which an owned slot waits.

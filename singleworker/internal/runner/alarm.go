@@ -125,7 +125,8 @@ type job struct {
 	place      int             // in alarm.jobs
 	lastDue    int64           // the last tick that has come, in ns
 	committing bool            // a decision is being written
-	waitsSince time.Time       // when it first had a run to open, and the runner was full; zero if none waits
+	waitsSince time.Time       // when it first had a run to open, and there was no room; zero if none waits
+	limited    bool            // it waits for places of a limit, and not for this instance's other runs
 	inLine     bool            // it stands in the line
 	evicted    bool            // the run in progress was canceled for the slot to move
 	heldUntil  time.Time       // no run begins before, for the slot to move

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -46,14 +47,15 @@ func (r *Runner) decide(j *job) {
 		r.line.add(j, r.cfg.Wall.Now())
 		return
 	}
+	waits := j.waitsSince
 	if plan.Opens || !plan.Change {
-		j.waitsSince = time.Time{}
+		j.waitsSince, j.limited = time.Time{}, false
 	}
 	if !plan.Change {
 		return
 	}
 	j.committing = true
-	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan}
+	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan, Limits: j.Policy.Limits}
 	var act *activity
 	if plan.Opens {
 		if act = r.runs.begin(j, &commit.Plan); !act.always {
@@ -61,7 +63,12 @@ func (r *Runner) decide(j *job) {
 		}
 	}
 	r.out.commit(commit, func(current *ticks.Record, err error) {
-		r.box.Post(func() { r.committed(j, commit, act, current, err) })
+		r.box.Post(func() {
+			if errors.Is(err, ticks.ErrLimited) {
+				j.waitsSince, j.limited = cmp.Or(waits, time.UnixMilli(commit.Plan.Record.Started)), true
+			}
+			r.committed(j, commit, act, current, err)
+		})
 	})
 }
 
@@ -69,7 +76,7 @@ func (r *Runner) view(j *job) ticks.View {
 	v := ticks.View{
 		Job: j.Of(j.Name, j.Gate), Record: *j.Record, Now: r.cfg.Wall.Now(),
 		SID: r.cfg.InstanceID, Token: j.Lease.Token, OwnedSince: j.Since, TakenFrom: j.From, RunID: r.cfg.Chance.ID(j.Name),
-		Full: r.line.full(), WaitsSince: j.waitsSince,
+		Full: r.line.full(), WaitsSince: j.waitsSince, Limited: j.limited,
 	}
 	if due := time.Unix(0, j.lastDue); v.Now.Before(due) && j.Record.Watermark < due.UnixMilli() {
 		v.Now = due // the wall clock was set back
@@ -115,12 +122,16 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 			r.runs.start(j, act, *current)
 		}
 	case act != nil:
-		r.cfg.Observer.Refused(j.Name, err)
+		if !j.limited {
+			r.cfg.Observer.Refused(j.Name, err)
+		}
 		act.stop(err)
 		r.done(act)
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, ticks.ErrLimited):
+		return // until the keeper tells that there may be a place, or something else happens
 	case errors.Is(err, ticks.ErrConflict):
 		r.jobs.remember(j.Name, current)
 		r.warnAhead(j)

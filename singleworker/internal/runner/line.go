@@ -34,7 +34,7 @@ func (l *line) leave() { l.runs-- }
 // add makes a job wait until a run of another one has ended. The decision is made then, by the
 // time that it is: a tick that has waited for too long is subject to the job's misfire policy.
 func (l *line) add(j *job, now time.Time) {
-	if j.waitsSince.IsZero() {
+	if j.limited = false; j.waitsSince.IsZero() {
 		j.waitsSince = now
 	}
 	if !j.inLine {

@@ -24,7 +24,7 @@ func (e *StuckError) Error() string {
 	return "handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
 
-// Runner runs jobs. Own, Requested, Begun, Disown, Full, Waiting, ClockStepped and Stop are safe
+// Runner runs jobs. Own, Requested, Begun, Room, Disown, Full, Waiting, ClockStepped and Stop are safe
 // for concurrent use, also before Run, and return at once.
 type Runner struct {
 	*common
@@ -72,6 +72,9 @@ func (r *Runner) Begun(name string, gate *ticks.Gate) {
 		}
 	})
 }
+
+// Room tells that there may be places for a run that was refused with ticks.ErrLimited.
+func (r *Runner) Room(name string) { r.box.Post(func() { r.decideByName(name) }) }
 
 // Disown starts no further run of the job. A run in progress continues until its
 // lease ends.

@@ -21,6 +21,9 @@ const (
 	// Claims is for the writes that a run waits for: its claim, and the way of its slot from one owner
 	// to the next.
 	Claims
+	// Limited is for claims that take places of limits. Two of them may want the same place, and one
+	// that is refused costs another request, for which other claims do not wait.
+	Limited
 	// Others is for everything else, such as results. It waits for claims, up to patience.
 	Others
 )
@@ -28,7 +31,7 @@ const (
 // underWay limits the transactions of a lane that are under way. Writes that come meanwhile go
 // together with the next one; two keep the server busy. So a heartbeat has at most three
 // transactions before it.
-var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Others: 1}
+var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Limited: 1, Others: 1}
 
 // patience is how long writes of Others wait while there are claims. They gather meanwhile.
 const patience = 25 * time.Millisecond

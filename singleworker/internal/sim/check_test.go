@@ -202,6 +202,8 @@ type counts struct {
 	ranAfter   int           // ticks that jobs after others have run
 	withheld   int           // ticks that such jobs have not run because of their parents
 	reparented int           // terms of such jobs in which one that comes before them has changed
+	limited    int           // runs that took places of limits
+	waited     int           // those that had waited for them, or for other runs
 	layouts    int           // that came into effect after another one
 	complete   int           // ticks that hooks were told of
 	alarms     int           // that were raised
@@ -296,7 +298,7 @@ func (l *ledger) end(e evidence) ([]violation, counts) {
 
 // propertyOf maps the rules of package ledger to properties of this simulation.
 var propertyOf = map[rules.Rule]int{
-	rules.Owner: 1, rules.Claim: 2, rules.Claimant: 3, rules.Token: 4, rules.Account: 8, rules.Shards: 9,
+	rules.Owner: 1, rules.Claim: 2, rules.Claimant: 3, rules.Token: 4, rules.Account: 8, rules.Shards: 9, rules.Limit: 20,
 }
 
 func (l *ledger) violatef(property int, job string, at time.Time, format string, args ...any) {
@@ -472,6 +474,10 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	}
 	l.counted(acc, txn, last, rec)
 	l.seen[rec.RunID], acc.claimed = true, txn.Zxid
+	if rec.Places != "" {
+		l.limited++
+		l.waited += min(1, int(rec.Delayed))
+	}
 	if l.endless[rec.RunID] = l.isEndless(job, rec); l.endless[rec.RunID] {
 		l.counts.endless++
 	}

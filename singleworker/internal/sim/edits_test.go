@@ -23,12 +23,13 @@ func (w *world) schedule(job *jobs.Job) {
 	w.untimed(job)
 	w.window(job)
 	w.nameCalendars(job)
+	w.nameLimits(job)
 }
 
 // withTimes gives a job the schedule of another.
 func withTimes(j *jobs.Job, of jobs.Job) {
 	j.Schedule, j.TimeZone, j.NotBefore, j.NotAfter, j.MaxRuns, j.Jitter = of.Schedule, of.TimeZone, of.NotBefore, of.NotAfter, of.MaxRuns, of.Jitter
-	j.Calendars, j.After, j.Deadline = of.Calendars, of.After, of.Deadline
+	j.Calendars, j.After, j.Deadline, j.Limits = of.Calendars, of.After, of.Deadline, of.Limits
 }
 
 // set changes the schedule of a job once, or several times in a row, or its policies.

@@ -66,6 +66,9 @@ func (w *world) fault() {
 	if w.Families {
 		may = append(slices.Clone(may), fault{"family", 8, func(w *world, _ *swtest.Instance) { w.changeFamily() }})
 	}
+	if w.Shared {
+		may = append(slices.Clone(may), fault{"limit", 8, func(w *world, _ *swtest.Instance) { w.changeLimit() }})
+	}
 	sum := 0
 	for _, f := range may {
 		sum += f.weight

@@ -85,10 +85,10 @@ func onlyWhatFits(job *jobs.Job) {
 }
 
 // unlessOver is err, or nil if it says that the time of a one-shot, or of the last tick, has come
-// before the job was submitted, that a window has no tick, or that a calendar or a parent is not
-// there.
+// before the job was submitted, that a window has no tick, or that a calendar, a parent or a limit
+// is not there.
 func unlessOver(err error) error {
-	if field := new(invalid.FieldError); errors.As(err, &field) && slices.Contains([]string{"Schedule", "NotAfter", "NotBefore", "Calendars", "After"}, field.Field) {
+	if field := new(invalid.FieldError); errors.As(err, &field) && slices.Contains([]string{"Schedule", "NotAfter", "NotBefore", "Calendars", "After", "Limits"}, field.Field) {
 		return nil
 	}
 	return err

@@ -93,7 +93,7 @@ func (w *world) undelete(k int) {
 	w.operate("undelete "+jobName(k), func(ctx context.Context) error {
 		return w.cluster.Operate(ctx, func(c *admin.Client) error {
 			_, err := c.Undelete(ctx, jobName(k), admin.UndeleteOptions{})
-			if w.Windows || w.Calendars || w.Families { // it was perhaps refused when it was submitted, or had no parent
+			if w.Windows || w.Calendars || w.Families || w.Shared { // it was perhaps refused when it was submitted, or had no parent
 				err = unless(err, admin.ErrNotFound)
 			}
 			return unless(unlessOver(err), admin.ErrExists) // an instance was faster, with its declaration
@@ -120,7 +120,7 @@ func (w *world) trigger(k int) {
 				if no := new(invalid.FieldError); errors.As(err, &no) && no.Field == "Tick" {
 					return nil // of a manual run, say, or of former shards
 				}
-				if w.Calendars || w.Families { // one of them may be missing, or a parent
+				if w.Calendars || w.Families || w.Shared { // one of them may be missing, or a parent
 					err = unless(err, admin.ErrUnreadable)
 				}
 				return unless(unlessAlways(err), admin.ErrTickDone, admin.ErrTickOpen, admin.ErrNotFound, admin.ErrNoShard, admin.ErrNoHandler, admin.ErrBusy, admin.ErrConflict)

@@ -26,6 +26,7 @@ var inRandomSeeds = map[string]struct {
 	"part": {[]int{8}, 60}, "absent": {[]int{8}, 60}, "lost part": {[]int{8}, 40}, "labels": {[]int{16}, 20}, "deaf": {[]int{16}, 60},
 	"one more": {[]int{2, 8}, 20}, "forgotten runs": {[]int{2, 8}, 20}, "jitter": {[]int{2}, 20}, "calendar": {[]int{2, 8}, 60},
 	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40}, "child per parent": {[]int{2, 19}, 40},
+	"one place more": {[]int{20}, 20}, "lost release": {[]int{20}, 20}, "stolen place": {[]int{20}, 20}, "freed twice": {[]int{20}, 20},
 }
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and
@@ -201,6 +202,10 @@ var breaches = map[string]*breach{
 	"jitter":                {hurried: true, in: windows},                                           // claims before ticks are due
 	"calendar":              {check: uncalendared, in: calendars},                                   // a claim without the versions of calendars
 	"child per parent":      {oneParent: true, in: families},                                        // which does not look at the others
+	"one place more":        {onePlaceMore: true, in: shared},                                       // than a limit has
+	"lost release":          {keeps: "/held/", in: shared},                                          // a run ends and keeps its places
+	"stolen place":          {check: stolen, in: shared},                                            // a claim does not take the place that it names
+	"freed twice":           {check: freedElsewhere, in: shared},                                    // a run gives back another one's place
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type breach struct {
 	// check gives the version of the node that an operation of a transaction checks, and the node,
 	// instead of the true ones; of a creation, the node that it creates.
 	check func(op zkdev.Op, path string, version int32) (string, int32)
+	// keeps is in the paths of nodes that operations check instead of deleting them.
+	keeps string
 	// data is the data that an operation of a transaction writes instead of its own.
 	data func(path string, data []byte) []byte
 	// granted is the session timeout that the instance is told.
@@ -33,6 +36,8 @@ type breach struct {
 	hurried bool
 	// oneParent: the instance is told of the first of a job's parents alone.
 	oneParent bool
+	// onePlaceMore: the instance is told of one more place than there is.
+	onePlaceMore bool
 	// anyClock: the instance does not compare its clock with the server's.
 	anyClock bool
 	// unlimited: the instance has no MaxRunning. falseLabels: it says of itself that it has others
@@ -78,7 +83,7 @@ func (c *rewriter) Write(p []byte) (int, error) {
 		c.kept[binary.BigEndian.Uint32(p[4:])] = true
 		c.mu.Unlock()
 	}
-	if c.breach.check == nil && c.breach.data == nil || len(p) < header || zkdev.Op(binary.BigEndian.Uint32(p[8:])) != zkdev.OpMulti {
+	if c.breach.check == nil && c.breach.data == nil && c.breach.keeps == "" || len(p) < header || zkdev.Op(binary.BigEndian.Uint32(p[8:])) != zkdev.OpMulti {
 		return c.Conn.Write(p)
 	}
 	ops := cursor{rest: p[header:]}
@@ -104,6 +109,9 @@ func (c *rewriter) Read(p []byte) (int, error) {
 	}
 	if c.breach.hurried {
 		copy(p[:n], bytes.ReplaceAll(p[:n], []byte(`"jitter"`), []byte(`"litter"`)))
+	}
+	if c.breach.onePlaceMore {
+		copy(p[:n], mostPlaces.ReplaceAllFunc(p[:n], oneMore))
 	}
 	if c.breach.oneParent {
 		copy(p[:n], severalParents.ReplaceAllFunc(p[:n], firstParent))
@@ -161,6 +169,8 @@ func (c *cursor) data(path string, change func(path string, data []byte) []byte)
 
 func (c *cursor) bytes() []byte { return c.copy(int(max(c.int(), 0))) }
 
+const opHeader = 9 // of an operation: its type, whether it is the last, an error
+
 // multi passes operations on, with the checks and the data that the breach says.
 func (c *cursor) multi(b *breach) []byte {
 	for {
@@ -173,6 +183,9 @@ func (c *cursor) multi(b *breach) []byte {
 		start := len(c.out)
 		path := string(c.bytes())
 		between := len(c.out)
+		if op == zkdev.OpDelete && b.keeps != "" && strings.Contains(path, b.keeps) {
+			binary.BigEndian.PutUint32(c.out[start-opHeader:], uint32(zkdev.OpCheck))
+		}
 		switch op {
 		case zkdev.OpCreate:
 			c.bytes()

@@ -128,7 +128,11 @@ func (w *world) checkIdle(m *swtest.Model, j *swtest.Job, live []*swtest.Instanc
 	if isAlways(&j.Spec) && !j.Tick.Open() && restartDue(&j.Spec, j.Tick) < now.Add(-settledWithin).UnixMilli() {
 		w.violate(violation{15, j.Name, now, fmt.Sprintf("it is to run always, and does not: %+v", j.Tick)})
 	}
-	if due := w.lateTick(j, sched, now.Add(-settledWithin)).UnixMilli(); due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
+	within := settledWithin
+	if len(j.Spec.Job.Limits) > 0 {
+		within += turnWithin
+	}
+	if due := w.lateTick(j, sched, now.Add(-within)).UnixMilli(); due > max(j.Tick.Watermark, j.Spec.Since, j.Spec.ActiveLayout().Since) {
 		w.violate(violation{8, j.Name, now, fmt.Sprintf("its account ends at %s, before %s: %+v", clockMs(j.Tick.Watermark), clockMs(due), j.Tick)})
 	}
 }

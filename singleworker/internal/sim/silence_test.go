@@ -81,6 +81,7 @@ func (l *ledger) watch(slot, node, rest string, txn *zkdev.Txn) {
 	if name, is := l.tree.CalendarAt(txn.Path); is {
 		l.recalendaring(name, txn.Time)
 	}
+	l.relimiting(txn)
 	switch {
 	case txn.Op == zkdev.OpCloseSession:
 		for sid, member := range l.model.Instances {
@@ -169,7 +170,7 @@ func (l *ledger) listenTo(slot string, now time.Time) {
 		}
 	}
 	sched, err := l.scheduleOf(spec.Job)
-	if err != nil || !l.hasCalendars(spec.Job) {
+	if err != nil || !l.hasCalendars(spec.Job) || l.model.Limits.Refuse(spec.Job) != nil {
 		return // openAccount says so, or nobody can tell its ticks
 	}
 	tick := sched.Next(time.UnixMilli(max(record.Watermark, spec.Since, spec.ActiveLayout().Since)))

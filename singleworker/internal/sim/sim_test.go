@@ -19,7 +19,7 @@ import (
 
 var (
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
-	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, calendars, or after")
+	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, calendars, after, or limits")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
@@ -175,6 +175,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
 	t.Logf("jobs that came to the end of their MaxRuns: %d; slots whose calendar has changed: %d", total.spent, total.calendars)
 	t.Logf("ticks that jobs after others have run: %d, and not run because of these: %d; their times have changed: %d", total.ranAfter, total.withheld, total.reparented)
+	t.Logf("runs that took places of limits: %d; jobs that waited for some: %d", total.limited, total.waited)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
 	t.Logf("seeds with wrong clocks of instances: %d; of ZooKeeper: %d, leaps of it: %d", total.clocks, total.serverClocks, total.leaps)
@@ -213,6 +214,8 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 				p.Calendars, p.Windows = true, true
 			case "after":
 				p.Families = true
+			case "limits":
+				shared(p)
 			}
 		})
 		w.breach = b
@@ -268,6 +271,8 @@ func (sum *totals) add(w *world) {
 	sum.calendars += w.calendars
 	sum.ranAfter += w.ranAfter
 	sum.withheld += w.withheld
+	sum.limited += w.limited
+	sum.waited += w.waited
 	sum.reparented += w.reparented
 	sum.complete += w.complete
 	sum.txns += w.txns
@@ -315,7 +320,7 @@ func (w *world) story(slot string, at time.Time) []string {
 	}
 	for _, txn := range w.cluster.Server.Log() {
 		of, _, _, _ := w.ledger.model.Split(txn.Path)
-		if (strings.HasPrefix(txn.Path, w.cluster.Tree().Slot(slot)) || txn.Path == w.cluster.Tree().Job(job) || slices.Contains(jobs[1:], of)) && txn.Op != zkdev.OpCheck {
+		if (strings.HasPrefix(txn.Path, w.cluster.Tree().Slot(slot)) || txn.Path == w.cluster.Tree().Job(job) || slices.Contains(jobs[1:], of) || strings.HasPrefix(txn.Path, w.cluster.Tree().Limits()+"/")) && txn.Op != zkdev.OpCheck {
 			all = append(all, entry{txn.Time, fmt.Sprintf("zxid %d %#x %v %s v%d %s %v", txn.Zxid, txn.Session, txn.Op, txn.Path, txn.Version, txn.Data, txn.Code)})
 		}
 	}

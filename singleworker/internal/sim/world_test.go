@@ -46,6 +46,7 @@ type profile struct {
 	Windows          bool          // some have a beginning, an end, or a number of runs
 	Calendars        bool          // some have calendars, which change
 	Families         bool          // some run after others
+	Shared           bool          // some need places of limits, which change
 	Everywhere       bool          // some run on every instance
 	Placed           bool          // some require labels, list instances, or are disabled here and there
 	Noise            time.Duration
@@ -199,6 +200,7 @@ func newWorldLike(t *testing.T, seed uint64, noise time.Duration, change func(*p
 	drawn.Windows = rand.New(rand.NewPCG(seed, 6)).IntN(3) == 0
 	drawn.Calendars = rand.New(rand.NewPCG(seed, 7)).IntN(3) == 0
 	drawn.Families = rand.New(rand.NewPCG(seed, 8)).IntN(3) == 0
+	drawn.Shared = rand.New(rand.NewPCG(seed, 9)).IntN(3) == 0
 	change(&drawn)
 	w := &world{
 		profile: drawn, seed: seed, rng: rng, begun: time.Now(), quiet: make(chan struct{}),
@@ -447,6 +449,7 @@ func (w *world) endFaults() {
 	close(w.quiet)
 	w.later.Wait()
 	w.setCalendars()
+	w.setLimits(enoughPlaces)
 	w.setFamilies()
 	w.cluster.Server.SetClock(0)
 	for _, i := range w.cluster.Instances() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -54,9 +55,8 @@ func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) err
 	return do(client)
 }
 
-// Delete deletes one node regardless of its version, as a manual edit would. It
-// tries once.
-func (c *Cluster) Delete(ctx context.Context, path string) error {
+// SetLimit writes a limit.
+func (c *Cluster) SetLimit(ctx context.Context, name string, places int) error {
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
 	}, func(zkconn.Event) {})
@@ -64,6 +64,36 @@ func (c *Cluster) Delete(ctx context.Context, path string) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Multi(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+	data := zkrec.Limit{Max: places}.Encode()
+	for _, path := range []string{c.tree.Root(), c.tree.Limits()} {
+		_, _ = conn.Multi(ctx, zkconn.CreateOp(path, nil))
+	}
+	_, err = conn.Multi(ctx, zkconn.CreateOp(c.tree.Limit(name), data), zkconn.CreateOp(c.tree.HeldPlaces(name), nil), zkconn.CreateOp(c.tree.Waiting(name), nil))
+	if errors.Is(err, zkconn.ErrNodeExists) {
+		_, err = conn.Multi(ctx, zkconn.SetOp(c.tree.Limit(name), data, zkconn.AnyVersion))
+	}
+	return err
+}
+
+// Overwrite writes one node regardless of its version, as a manual edit would. It tries once.
+func (c *Cluster) Overwrite(ctx context.Context, path string, data []byte) error {
+	return c.change(ctx, zkconn.SetOp(path, data, zkconn.AnyVersion))
+}
+
+// Delete deletes one node regardless of its version, as a manual edit would. It
+// tries once.
+func (c *Cluster) Delete(ctx context.Context, path string) error {
+	return c.change(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
+}
+
+func (c *Cluster) change(ctx context.Context, op zkconn.Op) error {
+	conn, err := zkconn.Open(zkconn.Config{
+		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
+	}, func(zkconn.Event) {})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Multi(ctx, op)
 	return err
 }

@@ -12,6 +12,8 @@ var (
 	ErrSpecChanged = errors.New("job has changed")
 	// ErrNoRequest is returned when the request for the manual run that the commit opens was canceled.
 	ErrNoRequest = errors.New("request canceled")
+	// ErrLimited is returned when there is no place for the run that the commit opens: its slot waits.
+	ErrLimited = errors.New("all places of a limit are taken")
 	// ErrSuperseded is returned when a run to be amended is no longer in the history.
 	ErrSuperseded = errors.New("run is no longer in the history")
 )
@@ -29,6 +31,7 @@ type Commit struct {
 	Version Version // of the job that Plan is based on; not checked if Token is 0
 	From    Record  // the record that Plan is based on
 	Plan    Plan
+	Limits  map[string]int // the places that a run needs which Plan opens, by limit
 }
 
 // Opens reports whether the commit opens a run.

@@ -269,6 +269,9 @@ func (v View) rows(from, to time.Time) (rows []Entry) {
 			e.State, e.Reason = history.StateMissed, history.ReasonNoOwner
 		case !v.WaitsSince.IsZero() && !due.Before(v.delayedSince()):
 			e.State, e.Reason = history.StateMissed, history.ReasonDelayed
+			if v.Limited {
+				e.Reason = history.ReasonLimited
+			}
 		default:
 			e.State, e.Reason = history.StateMissed, history.ReasonStalled
 		}

@@ -43,6 +43,8 @@ type View struct {
 	// again when it may. WaitsSince is when that was first so for this slot, zero if nothing waits.
 	Full       bool
 	WaitsSince time.Time
+	// Limited means that the slot waits for places of a limit.
+	Limited bool
 }
 
 // Plan is a decision: a change to be written atomically, or no change.

@@ -15,9 +15,10 @@ const maxRecords = 8
 // claimed: of a tick, another attempt at one, or a manual run that is requested. It returns the
 // zero time if none is, or if a run is open. A tick that an owner would not run but record, such as
 // one in a pause, is not urgent and does not count. Nor does anything while the record is Foreign:
-// two instances would take the slot from each other at each tick.
+// two instances would take the slot from each other at each tick. Nor does a run that needs places
+// of limits: another owner would wait for them, too.
 func Unclaimed(job Job, r Record, requests []Request, t time.Time) time.Time {
-	if r.Open() {
+	if r.Open() || len(job.Policy.Limits) > 0 {
 		return time.Time{}
 	}
 	v := View{Job: job, Record: r, Now: t, SID: r.SID, Token: r.Token, Requests: requests}

@@ -36,6 +36,7 @@ const (
 	canceledNode  = job.Reserved + "canceled"
 	calendarsNode = job.Reserved + "calendars"
 	freezeNode    = job.Reserved + "freeze"
+	limitsNode    = job.Reserved + "limits"
 )
 
 // sampleServerType is the server type of the published sample if it is given none.

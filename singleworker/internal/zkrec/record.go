@@ -31,7 +31,7 @@ var raising = []struct {
 		return !j.NotBefore.IsZero() || !j.NotAfter.IsZero() || j.MaxRuns > 0 || j.Jitter > 0 || j.Interrupted.Asks()
 	}},
 	{6, func(j *job.Job) bool { return len(j.Calendars) > 0 || j.PauseAfterFailures > 0 }},
-	{SpecSchema, func(j *job.Job) bool { return len(j.After) > 0 }},
+	{SpecSchema, func(j *job.Job) bool { return len(j.After) > 0 || len(j.Limits) > 0 }},
 }
 
 // SchemaOf is the oldest schema that has all fields by which a job narrows or widens the ticks that

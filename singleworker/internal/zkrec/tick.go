@@ -102,6 +102,8 @@ type Tick struct {
 	// since FailedSince: the end of the job's last pause.
 	Failed      int   `json:"failed,omitempty"`
 	FailedSince int64 `json:"failed_since,omitempty"`
+	// Places are those that the open run holds.
+	Places Places `json:"places,omitempty"`
 	// History is where the slot's history was when this record was written, in the same transaction.
 	// Each write of the history writes this record, too, so a reader that watches it hears of both.
 	History Mark `json:"history,omitzero"`
@@ -168,6 +170,9 @@ func (t Tick) Normal() Tick {
 	if t.RunID != "" {
 		t.Attempt = max(t.Attempt, 1)
 	}
+	if !t.Open() {
+		t.Places = "" // whatever ends a run gives them back
+	}
 	return t
 }
 
@@ -217,6 +222,9 @@ func ParseTick(data []byte, written time.Time) (Tick, error) {
 		if err := CheckTime(ms); err != nil {
 			return Tick{}, fmt.Errorf("tick record: %w", err)
 		}
+	}
+	if err := t.Places.check(); err != nil {
+		return Tick{}, fmt.Errorf("tick record: %w", err)
 	}
 	if t.RunID != "" && t.Attempt == 0 {
 		t.Attempt = 1
