@@ -68,9 +68,9 @@ type Job struct {
 	Deadline time.Duration `json:"deadline,omitempty" yaml:"deadline,omitempty"`
 	// Limits says how many places the job needs of limits of its group, at most 8: with
 	// {"crm-api": 1}, no more of its runs and of all others that name crm-api are in progress at the
-	// same time than that limit has places. A tick for which there is none waits, the oldest first, and
-	// is missed when the next one is due, or by MisfireGrace. A job that names a limit that does not
-	// exist does not run. Default: none.
+	// same time than that limit has places. A tick for which there is none waits, the oldest first,
+	// and is missed when the next one is due, or by MisfireGrace. A job that names a limit that does
+	// not exist does not run. Default: none.
 	Limits map[string]int `json:"limits,omitempty" yaml:"limits,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`

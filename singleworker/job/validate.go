@@ -100,7 +100,7 @@ func (j Job) textBytes() int {
 			n += len(key) + len(value) + between
 		}
 	}
-	for _, names := range [][]string{j.Instances, j.Calendars, j.After} {
+	for _, names := range [][]string{j.Instances, j.Calendars, j.After, j.LimitNames()} {
 		for _, name := range names {
 			n += len(name) + between
 		}

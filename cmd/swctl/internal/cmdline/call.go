@@ -161,11 +161,15 @@ func (c *Call) Number(flag string, fallback, least, most int) (int, error) {
 	return n, nil
 }
 
-// Pairs reads a flag that is key=value and may be repeated.
-func (c *Call) Pairs(flag string) (map[string]string, error) {
+// Pairs reads a flag that is key=value and may be repeated. A key alone has the preset value,
+// unless that is "".
+func (c *Call) Pairs(flag, preset string) (map[string]string, error) {
 	pairs := map[string]string{}
 	for _, text := range c.Flags.StringSlice(flag) {
 		key, value, ok := strings.Cut(text, "=")
+		if !ok && preset != "" {
+			value, ok = preset, true
+		}
 		_, twice := pairs[key]
 		switch {
 		case !ok || key == "":

@@ -85,7 +85,7 @@ swctl export nightly -o json`,
 }
 
 func export(ctx context.Context, c *call) error {
-	labels, err := c.Pairs(fields.FlagLabel)
+	labels, err := c.Pairs(fields.FlagLabel, "")
 	if err != nil {
 		return err
 	}

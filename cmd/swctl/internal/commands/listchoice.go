@@ -47,7 +47,7 @@ type choice struct {
 // choiceOf reads the command line of list.
 func choiceOf(c *cmdline.Call) (chosen choice, err error) {
 	chosen = choice{patterns: c.Args, failing: c.Flags.Bool(flagFailing), owner: c.Flags.String(flagOwner)}
-	if chosen.labels, err = c.Pairs(fields.FlagLabel); err != nil {
+	if chosen.labels, err = c.Pairs(fields.FlagLabel, ""); err != nil {
 		return chosen, err
 	}
 	for _, pattern := range c.Args {

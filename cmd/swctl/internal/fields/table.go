@@ -82,6 +82,11 @@ var table = []field{
 		of: "Deadline", flag: "deadline", usage: "`DURATION` a tick waits for the jobs of --after at most, 0 for until the next tick (default 0)",
 		title: "Deadline", optional: true, name: "deadline", line: func(j job.Job) string { return unlessZero(j.Deadline) }, try: "--deadline 2h, with --after",
 	}, func(j *job.Job) *time.Duration { return &j.Deadline }),
+	counts(field{
+		of: "Limits", flag: "limit", usage: "`NAME[=PLACES]` a limit of which each run needs a place, or so many, and waits until they are free (default: no limit); may be repeated",
+		drop: "drop-limit", dropUsage: "`NAME` need no place of a limit; may be repeated",
+		title: "Limits", optional: true, name: "limit", try: "swctl limits lists the group's: --limit crm-api, or --limit crm-api=2 for two of its places",
+	}, job.MaxPlaces, func(j *job.Job) *map[string]int { return &j.Limits }),
 	text(field{
 		of: "Handler", flag: "handler", usage: "`NAME` the function that runs the job (default: the job's name)", kind: cmdline.KindHandler,
 		title: "Handler", name: "handler", try: "1 to 200 bytes of printable text without / and not beginning with _",
