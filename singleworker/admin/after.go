@@ -38,10 +38,11 @@ func waitsFor(tick time.Time, parents []records) (list []Parent) {
 	return list
 }
 
-// conclude sets where the ticks of a new shard begin, and up to which tick shards wait for the
-// first one. Both follow from several records.
+// conclude sets where the ticks of a new shard begin, up to which tick shards wait for the first
+// one, and for which places slots may wait. All of it follows from several records.
 func (r *reading) conclude() {
 	for i := range r.slots {
+		r.slots[i].basis = r.job.basis
 		if slot := &r.slots[i]; slot.tick.Watermark == 0 && slot.tickErr == nil {
 			slot.tick.Watermark = r.of.spec.ActiveLayout().Since
 		}

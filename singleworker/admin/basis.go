@@ -10,11 +10,13 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// basis has the records on which the schedules of jobs rest besides their own: calendars, and the
-// specs of the jobs after which they run. It implements ticks.Kin. The zero basis has nothing.
+// basis has the records on which jobs rest besides their own: calendars, limits, and the specs of
+// the jobs after which they run. It implements ticks.Kin. The zero basis has nothing.
 type basis struct {
 	tree      zkrec.Tree
 	calendars zkrec.ReadCalendars
+	limits    zkrec.ReadLimits
+	places    map[string]Limit    // of those limits that are held, and who waits, if that was asked for
 	jobs      map[string]relative // that come before others, by name
 }
 
@@ -27,7 +29,7 @@ type relative struct {
 	job     *ticks.Job
 }
 
-// basis reads the records on which the schedules of specs rest. Jobs that are written together with
+// basis reads the records on which specs rest. Jobs that are written together with
 // them are added, and not read.
 func (rd reader) basis(ctx context.Context, added []zkrec.Spec, specs ...zkrec.Spec) (basis, error) {
 	all := basis{tree: rd.tree}
@@ -77,7 +79,7 @@ func (rd reader) basis(ctx context.Context, added []zkrec.Spec, specs ...zkrec.S
 		of = append(of, relative.spec)
 	}
 	var err error
-	all.calendars, err = rd.calendars(ctx, of...)
+	all.calendars, all.limits, err = rd.named(ctx, of...)
 	return all, err
 }
 
@@ -110,13 +112,17 @@ func (a basis) Into(s zkrec.Spec) zkrec.Spec {
 	return s
 }
 
-// ops check that the calendars and the jobs on which the present schedule of a spec rests are as
-// they were read, and tell those who would change a calendar that it may have come to be named.
+// ops check that the calendars, the limits and the jobs on which a spec rests at present are as
+// they were read, and tell those who would change a calendar, or a limit, that it may have come to
+// be named.
 func (a basis) ops(s zkrec.Spec) []zkconn.Op {
 	s = zkrec.Spec{Job: s.Job}
 	ops := zkconn.CheckOps(a.calendars.Versions(a.tree, s).Nodes())
 	if len(ops) > 0 {
 		ops = append(ops, zkconn.SetOp(a.tree.Calendars(), nil, zkconn.AnyVersion))
+	}
+	if limits := zkconn.CheckOps(a.limits.Versions(a.tree, s).Nodes()); len(limits) > 0 {
+		ops = append(append(ops, limits...), zkconn.SetOp(a.tree.Limits(), nil, zkconn.AnyVersion))
 	}
 	before, err := ticks.Ancestors(a, &s)
 	if err != nil {

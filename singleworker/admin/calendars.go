@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/deeds"
-	"github.com/swjobs/singleworker/singleworker/internal/signals"
-	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -69,7 +65,7 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 		if err != nil || len(names) == 0 {
 			return nil, err
 		}
-		users, err := c.calendarUsers(ctx)
+		users, err := c.users(ctx, job.Job.CalendarNames)
 		if err != nil {
 			return nil, err
 		}
@@ -78,10 +74,7 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 			if read.Deleted {
 				return
 			}
-			of := Calendar{Name: node.name, Set: read.Set}
-			for _, user := range users[node.name] {
-				of.Jobs = append(of.Jobs, user.Job.Name)
-			}
+			of := Calendar{Name: node.name, Set: read.Set, Jobs: jobNames(users[node.name])}
 			if read.Err != nil {
 				of.Error = read.Err.Error()
 			}
@@ -96,28 +89,6 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 		})
 		return list, err
 	})
-}
-
-// calendarUsers are the jobs that name calendars, by the name of the calendar, each in the order of
-// their names. A job whose record cannot be read names none.
-func (rd reader) calendarUsers(ctx context.Context) (users map[string][]zkrec.Spec, err error) {
-	users = make(map[string][]zkrec.Spec)
-	names, err := rd.children(ctx, rd.tree.Root())
-	if err != nil {
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !zkrec.IsJob(name) })
-	slices.Sort(names)
-	err = rd.eachOf(ctx, rd.tree.Root(), names, func(node child) {
-		spec, err := zkrec.ParseSpec(node.name, node.data)
-		if err != nil || spec.Canceled {
-			return
-		}
-		for _, name := range spec.Job.CalendarNames() {
-			users[name] = append(users[name], spec)
-		}
-	})
-	return users, err
 }
 
 // SetCalendar makes a calendar, or changes it for the ticks after the time at which ZooKeeper has
@@ -156,7 +127,7 @@ func (ed editor) checkCalendar(ctx context.Context, name string, read zkrec.Read
 	if err != nil {
 		return err
 	}
-	all, err := ed.calendars(ctx, users...)
+	all, _, err := ed.named(ctx, users...)
 	if err != nil {
 		return err
 	}
@@ -180,91 +151,31 @@ func (ed editor) checkCalendar(ctx context.Context, name string, read zkrec.Read
 // ErrCalendarInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) DeleteCalendar(ctx context.Context, name string, opts CalendarOptions) (CalendarChange, error) {
 	return c.changeCalendar(ctx, name, zkrec.DeedDeleteCalendar, opts, func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error) {
-		switch {
-		case read.Err != nil:
-			return zkrec.Calendar{}, "", fmt.Errorf("%w: %w", ErrUnreadable, read.Err)
-		case read.Contents == nil || read.Deleted:
-			return zkrec.Calendar{}, "", ErrNoCalendar
-		case len(users) > 0:
-			return zkrec.Calendar{}, "", fmt.Errorf("%w: %s", ErrCalendarInUse, strings.Join(jobNames(users), ", "))
+		if err := deletable(read.Err, read.Contents != nil && !read.Deleted, users, ErrNoCalendar, ErrCalendarInUse); err != nil {
+			return zkrec.Calendar{}, "", err
 		}
 		read.Deleted = true
 		return read.Calendar, OutcomeDeleted, nil
 	})
 }
 
-func jobNames(users []zkrec.Spec) (names []string) {
-	for _, spec := range users {
-		names = append(names, spec.Job.Name)
-	}
-	return names
-}
-
 // changeCalendar reads a calendar and the jobs that name it, and writes the one that change
-// returns, unless meanwhile another job has come to name a calendar.
+// returns.
 func (ed editor) changeCalendar(
 	ctx context.Context, name, kind string, opts CalendarOptions,
 	change func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error),
-) (done CalendarChange, err error) {
-	if err := job.CheckCalendarName(name); err != nil {
-		return done, &invalid.FieldError{Of: "calendar", Field: "Name", Value: name, Err: err}
-	}
-	sent := false
-	err = ed.persist(ctx, func() error {
-		_, named, err := ed.optional(ctx, ed.tree.Calendars()) // before the jobs are read
-		if err != nil {
-			return err
+) (CalendarChange, error) {
+	of := named{"calendar", ed.tree.Calendars(), job.CheckCalendarName, job.Job.CalendarNames, ErrNoCalendar}
+	done, err := ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
+		read := zkrec.ReadCalendar{}
+		if at.name != "" {
+			read = at.calendar()
 		}
-		users, err := ed.calendarUsers(ctx)
-		if err != nil {
-			return err
+		if err := newer(read.Err); err != nil {
+			return nil, "", err
 		}
-		all, err := ed.calendars(ctx, zkrec.Spec{Job: job.Job{Calendars: []string{name}}})
-		if err != nil {
-			return err
-		}
-		read, found := all[name]
-		switch {
-		case errors.Is(read.Err, ErrDenied):
-			return read.Err
-		case errors.As(read.Err, new(*zkrec.SchemaError)):
-			return fmt.Errorf("%w: %w", ErrUnreadable, read.Err)
-		}
-		is, outcome, err := change(read, users[name])
-		switch {
-		case sent && (outcome == OutcomeUnchanged || errors.Is(err, ErrNoCalendar)):
-			return nil // an earlier try was applied after all
-		case err != nil:
-			return err
-		}
-		done = CalendarChange{Outcome: outcome, Name: name, Jobs: jobNames(users[name])}
-		if outcome == OutcomeUnchanged || opts.DryRun {
-			return nil
-		}
-		sent = true
-		return ed.writeCalendar(ctx, node{path: ed.tree.Calendar(name), stat: zkconn.Stat{Version: read.Version}, here: found}, is, named.Version, kind, done)
+		is, outcome, err := change(read, users)
+		return is.Encode(), outcome, err
 	})
-	if err != nil {
-		return CalendarChange{}, fmt.Errorf("calendar %s: %w", name, uncertain(err, sent))
-	}
-	return done, nil
-}
-
-// writeCalendar writes a calendar unless jobs have come to name calendars since a version of the
-// parent node.
-func (ed editor) writeCalendar(ctx context.Context, at node, is zkrec.Calendar, named int32, kind string, done CalendarChange) error {
-	if err := ed.conn.EnsureRoot(ctx, ed.tree.Calendars()); err != nil {
-		return err
-	}
-	deed := ed.deed(ctx, kind, Who{})
-	deed.Where = done.Name
-	var of []signals.Signal
-	if !at.here { // nobody watches it
-		of = signals.OfJobs(ed.tree, done.Jobs)
-	}
-	ops := []zkconn.Op{at.write(is.Encode()), zkconn.CheckOp(ed.tree.Calendars(), named)}
-	_, err := deeds.Write(ctx, ed.conn, ed.tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
-		return signals.Multi(ctx, ed.conn, of, ops...)
-	})
-	return err
+	return CalendarChange(done), err
 }

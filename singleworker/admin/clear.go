@@ -174,7 +174,7 @@ func (cl clearing) deletePaths(ctx context.Context, top string, version int32) e
 
 // nodesOfGroup are the nodes below the root that are not jobs.
 func nodesOfGroup(tree zkrec.Tree) []string {
-	return []string{tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Orders(), tree.Exclusions(), tree.Leader(), tree.Handlers(), tree.Notices(), tree.Deeds(), tree.AllDeparted(), tree.Access(), tree.Canceled(), tree.Calendars(), tree.Freeze()}
+	return []string{tree.Instances(), tree.Lives(), tree.Changes(), tree.Asked(), tree.Orders(), tree.Exclusions(), tree.Leader(), tree.Handlers(), tree.Notices(), tree.Deeds(), tree.AllDeparted(), tree.Access(), tree.Canceled(), tree.Calendars(), tree.Limits(), tree.Freeze()}
 }
 
 // foreign lists the nodes below the root that are neither the group's nor those of the given jobs,

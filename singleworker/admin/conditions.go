@@ -47,13 +47,10 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 		add(reason.Frozen, p.Since, "group frozen "+p.words("unfrozen", s.Job.Zone(), now))
 	}
 	if !s.Overdue.IsZero() {
-		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone()))
+		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone())+s.limited(": "))
 	}
-	for _, slot := range append([]JobStatus{*s}, s.Slots...) {
-		if slot.Owner != nil && slot.Owner.WrongClock {
-			add(reason.OwnerClock, time.Time{}, "the clock of its owner "+slot.Owner.InstanceID+" is wrong")
-			break
-		}
+	if owner := s.wrongClock(); owner != "" {
+		add(reason.OwnerClock, time.Time{}, "the clock of its owner "+owner+" is wrong")
 	}
 	if s.Watermark.Sub(now) > reason.ClocksDiffer {
 		add(reason.Ahead, time.Time{}, "nothing runs before "+plain.Moment(s.Watermark, now, s.Job.Zone())+": a clock was wrong, see swctl why "+plain.Quoted(s.Name))
@@ -73,6 +70,9 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if len(s.WaitsFor) > 0 {
 		add(reason.After, s.Waiting, "waiting for "+s.waitsFor())
 	}
+	if limits := s.limited(""); limits != "" {
+		add(reason.Limited, s.Limited[0].Since, limits)
+	}
 	if s.Resizing != nil {
 		add(reason.Resizing, time.Time{}, "resizing "+s.Resizing.String())
 	}
@@ -80,6 +80,16 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 		add(reason.Conflict, time.Time{}, conflict)
 	}
 	return all
+}
+
+// wrongClock is an owner of the job, or of a slot, whose clock is wrong.
+func (s *JobStatus) wrongClock() string {
+	for _, slot := range append([]JobStatus{*s}, s.Slots...) {
+		if slot.Owner != nil && slot.Owner.WrongClock {
+			return slot.Owner.InstanceID
+		}
+	}
+	return ""
 }
 
 // waitsFor lists the jobs that a tick waits for.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -57,6 +58,11 @@ func (ed editor) edit(ctx context.Context, name string, d zkrec.Deed, change fun
 		edited = e.basis.Into(zkrec.Spec{Job: edited}).Job
 		if err := checkEdit(old.Job, edited, now); err != nil {
 			return zkrec.Spec{}, err
+		}
+		if !maps.Equal(old.Job.Limits, edited.Limits) {
+			if err := e.basis.limits.Refuse(edited); err != nil {
+				return zkrec.Spec{}, err
+			}
 		}
 		spec := zkrec.Spec{Job: edited.Normal(), Declaration: old.Declaration}
 		if spec.Fingerprint() == old.Fingerprint() {

@@ -74,5 +74,8 @@ func (r records) parse() (of parsed) {
 	if of.err = of.spec.Check(); of.err == nil {
 		of.schedule, of.err = of.spec.Job.ParseSchedule()
 	}
+	if of.err == nil {
+		of.err = r.basis.limits.Refuse(of.spec.Job)
+	}
 	return of
 }

@@ -168,20 +168,23 @@ func (rd reader) passOn(ctx context.Context, paths []string, results []zkconn.Re
 	return nil
 }
 
-// calendars reads the calendars by which the ticks of specs are judged. One that does not exist is
-// left out.
-func (rd reader) calendars(ctx context.Context, specs ...zkrec.Spec) (zkrec.ReadCalendars, error) {
-	var names []string
+// named reads the calendars and the limits that specs name. One that does not exist is left out.
+func (rd reader) named(ctx context.Context, specs ...zkrec.Spec) (calendars zkrec.ReadCalendars, limits zkrec.ReadLimits, err error) {
+	var paths []string
 	for _, spec := range specs {
-		names = append(names, spec.CalendarNames()...)
+		paths = append(paths, spec.Named(rd.tree)...)
 	}
-	if len(names) == 0 {
-		return nil, nil //nolint:nilnil // a nil map has no calendars
+	if len(paths) == 0 {
+		return nil, nil, nil
 	}
-	slices.Sort(names)
-	all := make(zkrec.ReadCalendars)
-	return all, rd.eachOf(ctx, rd.tree.Calendars(), slices.Compact(names), func(node child) {
-		all[node.name] = node.calendar()
+	slices.Sort(paths)
+	calendars, limits = make(zkrec.ReadCalendars), make(zkrec.ReadLimits)
+	return calendars, limits, rd.eachAt(ctx, slices.Compact(paths), func(parent string, node child) {
+		if parent == rd.tree.Limits() {
+			limits[node.name] = node.limit()
+		} else {
+			calendars[node.name] = node.calendar()
+		}
 	})
 }
 

@@ -124,16 +124,22 @@ func (r *round) readSpec(into *reading) {
 	}
 }
 
-// readAround reads the calendars and the parents that the specs name, each once.
+// readAround reads the calendars, the limits and the parents that the specs name, each once.
 func (r *round) readAround(ctx context.Context) error {
 	var named []*reading
 	var specs []zkrec.Spec
+	var limits []string
 	r.each(func(into *reading) {
-		if len(into.of.spec.CalendarNames()) > 0 || len(into.of.spec.ParentNames()) > 0 {
-			named, specs = append(named, into), append(specs, into.of.spec)
+		names := into.of.spec.Job.LimitNames()
+		if len(into.of.spec.CalendarNames()) > 0 || len(into.of.spec.ParentNames()) > 0 || len(names) > 0 {
+			named, specs, limits = append(named, into), append(specs, into.of.spec), append(limits, names...)
 		}
 	})
 	all, err := r.basis(ctx, nil, specs...)
+	if err == nil && len(limits) > 0 {
+		slices.Sort(limits)
+		all.places, err = r.places(ctx, slices.Compact(limits))
+	}
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,9 @@ func (r reading) summary(live map[string]Instance, at moment) JobStatus {
 		if tick := statuses[i].Waiting; !tick.IsZero() && (s.Waiting.IsZero() || tick.Before(s.Waiting)) {
 			s.Waiting, s.WaitsFor = tick, statuses[i].WaitsFor
 		}
+		if w := statuses[i].Limited; len(w) > 0 && (len(s.Limited) == 0 || w[0].Since.Before(s.Limited[0].Since)) {
+			s.Limited = w
+		}
 		if tick := statuses[i].Overrun; !tick.IsZero() && (s.Overrun.IsZero() || tick.Before(s.Overrun)) {
 			s.Overrun = tick
 		}

@@ -154,6 +154,7 @@ func (s *JobStatus) fromTicks(of parsed, r records, lives bool, at moment) {
 	if s.Paused == nil && s.Frozen == nil {
 		s.Waiting = zkrec.UTC(ticks.Waiting(slot, r.tick, at.certain))
 		s.WaitsFor = waitsFor(s.Waiting, r.after)
+		s.Limited = r.limited(slot, at.certain)
 	}
 	if running {
 		if tick := ticks.Overrun(slot, r.tick.Run); !slot.Due(tick).After(at.certain) {
@@ -195,6 +196,8 @@ func (s *JobStatus) judge(err error, offer string, ownerLives bool, live map[str
 	switch isField := errors.As(err, &field); {
 	case isField && field.Field == "Calendars":
 		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadCalendar, Error: err.Error()}
+	case isField && field.Field == "Limits":
+		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadLimit, Error: err.Error()}
 	case isField && field.Field == "After":
 		s.State, s.Reason = StateInvalid, reason.Reason{Code: reason.BadParent, Error: err.Error()}
 	case errors.As(err, new(*zkrec.SchemaError)):

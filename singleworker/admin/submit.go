@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (s *submission) once(ctx context.Context) error {
 		return err
 	}
 	s.spec = s.basis.Into(s.spec)
-	if err := checkFires(s.spec.Job, s.now); err != nil {
+	if err := cmp.Or(checkFires(s.spec.Job, s.now), s.basis.limits.Refuse(s.spec.Job)); err != nil {
 		return err
 	}
 	read, err := s.ed.readJob(ctx, name)

@@ -131,6 +131,9 @@ type JobStatus struct {
 	// jobs that have not run it.
 	Waiting  time.Time `json:"waiting_tick,omitzero"`
 	WaitsFor []Parent  `json:"waits_for,omitempty"`
+	// Limited are the limits of Job.Limits of which a run that is due waits for places, in any slot.
+	// It is nil if none does.
+	Limited []LimitWait `json:"limited_by,omitempty"`
 	// Alarm is the last tick that an instance reported as missed, or nil. It stays
 	// even if the tick is accounted for later.
 	Alarm *Alarm `json:"alarm,omitempty"`
@@ -202,7 +205,7 @@ type Outcome string
 const (
 	OutcomeCreated   Outcome = "created"
 	OutcomeReplaced  Outcome = "replaced"
-	OutcomeDeleted   Outcome = "deleted" // of a calendar
+	OutcomeDeleted   Outcome = "deleted" // of a calendar, or a limit
 	OutcomeChanged   Outcome = "changed"
 	OutcomePaused    Outcome = "paused"
 	OutcomeResumed   Outcome = "resumed"

@@ -99,9 +99,9 @@ type UndeleteOptions struct {
 // is in its history as lost. A job with shards, or that runs on every instance, begins without
 // history, as does one after which 1,000 others were canceled. Under another name it has the
 // handler of before, and is no longer a job that is declared in code. The Outcome is
-// OutcomeUndeleted. Errors: *invalid.FieldError for a name, or for a calendar that is not there,
-// ErrNotFound if nothing is kept of such a job, ErrExists if the name is used again, ErrUnreadable,
-// ErrConflict, ErrFull, ErrDenied, ErrUnavailable.
+// OutcomeUndeleted. Errors: *invalid.FieldError for a name, or for a calendar or a limit that is
+// not there, ErrNotFound if nothing is kept of such a job, ErrExists if the name is used again,
+// ErrUnreadable, ErrConflict, ErrFull, ErrDenied, ErrUnavailable.
 func (c *Client) Undelete(ctx context.Context, name string, opts UndeleteOptions) (Change, error) {
 	u := undeletion{ed: c.editor, name: name, as: cmp.Or(opts.As, name)}
 	for _, name := range []string{u.name, u.as} {
@@ -167,6 +167,9 @@ func (u *undeletion) once(ctx context.Context) error {
 	}
 	u.spec = basis.Into(u.spec)
 	if _, err := u.spec.Job.ParseSchedule(); err != nil && len(u.spec.Job.Calendars)+len(u.spec.Job.After) > 0 {
+		return err
+	}
+	if err := basis.limits.Refuse(u.spec.Job); err != nil {
 		return err
 	}
 	ops := append(newNodes(nodes), basis.ops(u.spec)...)

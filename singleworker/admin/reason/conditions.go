@@ -105,6 +105,7 @@ var table = []Meaning{
 	invalid(BadName, "somebody created its node manually, with a name that no job can have", "swctl list"),
 	invalid(BadSpec, "its spec can never run", "swctl submit NAME SCHEDULE --replace"),
 	invalid(BadCalendar, "a calendar that it names is missing, or cannot be read", "swctl calendars set CALENDAR FILE"),
+	invalid(BadLimit, "a limit that it names is missing, cannot be read, or has too few places", "swctl limits set LIMIT --max NUMBER"),
 	invalid(BadParent, "a job after which it runs is missing, or cannot be one", "swctl set NAME --drop-after JOB"),
 	unowned(NoHandler, "nobody", nobody, "no instance ever called Manager.Handle for it", "swctl set NAME --handler HANDLER"),
 	unowned(HandlerGone, "nobody", nobody, "the instances that had its handler are gone", "swctl instances"),
@@ -132,6 +133,7 @@ var table = []Meaning{
 	{Code: Overrun, State: "overrun", Word: "running over", Title: "Overrun", Severity: Warning, Sentence: "a run takes longer than the schedule allows", Remedy: "swctl stop-run NAME", Alert: "SingleworkerJobOverrun"},
 	{Code: NoResolver, State: "no_resolver", Word: "no resolver", Title: "Resolver", Severity: Notice, Sentence: "its policy for interrupted runs asks, and its owner has no resolver: nobody knows whether the effects are there", Remedy: "swctl set NAME --interrupted rerun"},
 	{Code: After, State: "waiting", Word: "waiting", Title: "Waiting", Sentence: "a tick is due, and a job after which it runs has not run it yet", Remedy: "swctl why NAME"},
+	{Code: Limited, State: "limited", Word: "limited", Title: "Limited", Sentence: "a run is due, and the limits that the job names have too few places that are free", Remedy: "swctl limits"},
 	{Code: Resizing, State: "resizing", Word: "resizing", Title: "Resizing", Sentence: "the number of shards is changing, and a run of the old number is not done", Remedy: "swctl show NAME"},
 	{Code: Conflict, State: "conflict", Word: "in conflict", Title: "Declared", Severity: Warning, Sentence: "instances declare it differently, and their versions do not say which of them holds", Remedy: "swctl instances", Alert: "SingleworkerJobConflict"},
 }

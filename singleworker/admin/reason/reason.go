@@ -23,6 +23,7 @@ const (
 	BadName      Code = "bad_name"      // its node was created manually, with a name that no job can have: Error
 	BadSpec      Code = "bad_spec"      // its description cannot be read, or can never run: Error
 	BadCalendar  Code = "bad_calendar"  // a calendar that it names is missing, or cannot be read: Error
+	BadLimit     Code = "bad_limit"     // a limit that it names is missing, cannot be read, or has too few places: Error
 	BadParent    Code = "bad_parent"    // a job after which it runs is missing, or cannot be one: Error
 	NoHandler    Code = "no_handler"    // no instance ever registered its handler: Handler
 	HandlerGone  Code = "handler_gone"  // no live instance has its handler: Handler, Instances that had it
@@ -52,6 +53,7 @@ const (
 	Overrun    Code = "overrun"
 	NoResolver Code = "no_resolver" // its policy for interrupted runs asks, and its owner cannot
 	After      Code = "after"       // a tick is due, and a job after which it runs has not run it
+	Limited    Code = "limited"     // a run is due, and waits for places of a limit
 	Resizing   Code = "resizing"
 	Conflict   Code = "conflict" // instances declare it differently, and their versions do not say which holds
 )
@@ -113,7 +115,7 @@ func (r Reason) String() string {
 		return ""
 	case Canceling:
 		return "it is being canceled; if that was interrupted, cancel it again"
-	case NewerVersion, Denied, BadName, BadCalendar, BadParent, Sentence:
+	case NewerVersion, Denied, BadName, BadCalendar, BadLimit, BadParent, Sentence:
 		return r.Error
 	case Unreadable:
 		return r.Error + "; repair the job"
@@ -149,7 +151,7 @@ func (r Reason) String() string {
 			return fmt.Sprintf("nobody owns %s: %s", r.First, r.Why)
 		}
 		return fmt.Sprintf("nobody owns %d of its %d shards, the first of them %s: %s", r.Shards, r.Of, r.First, r.Why)
-	case LongPaused, Paused, Frozen, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, After, Resizing, Conflict: // whoever owns the job
+	case LongPaused, Paused, Frozen, Late, OwnerClock, Ahead, Hung, Failing, Overrun, NoResolver, After, Limited, Resizing, Conflict: // whoever owns the job
 	case WrongClock, Silent, Gone, Unusable, LongClosed, Closed, JobsClosed: // of an instance
 	}
 	return string(r.Code)

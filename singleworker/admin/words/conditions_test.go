@@ -33,7 +33,7 @@ func statuses() map[reason.Code]admin.JobStatus {
 		job.SetConditions(noon)
 		all[code] = job
 	}
-	for _, code := range []reason.Code{reason.NewerVersion, reason.Unreadable, reason.Denied, reason.BadName, reason.BadSpec, reason.BadCalendar, reason.BadParent} {
+	for _, code := range []reason.Code{reason.NewerVersion, reason.Unreadable, reason.Denied, reason.BadName, reason.BadSpec, reason.BadCalendar, reason.BadLimit, reason.BadParent} {
 		of(code, admin.StateInvalid, nil)
 	}
 	for _, code := range []reason.Code{
@@ -59,6 +59,7 @@ func statuses() map[reason.Code]admin.JobStatus {
 	of(reason.After, admin.StateOwned, func(job *admin.JobStatus) {
 		job.Waiting, job.WaitsFor = noon, []admin.Parent{{Name: "load"}}
 	})
+	of(reason.Limited, admin.StateOwned, func(job *admin.JobStatus) { job.Limited = []admin.LimitWait{{Limit: "api", Max: 1, Since: noon}} })
 	of(reason.Resizing, admin.StateOwned, func(job *admin.JobStatus) { job.Resizing = &admin.Resizing{From: 1, To: 2} })
 	of(reason.Conflict, admin.StateOwned, func(job *admin.JobStatus) {
 		job.Declarations = []admin.Declaration{{InstanceID: "app-1", Fingerprint: "1"}, {InstanceID: "app-2", Fingerprint: "2"}}

@@ -35,9 +35,9 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"decide.go", "runner.go"},
 }, "admin": {
 	{"clock.go", "errors.go", "hung.go"},
-	{"reader.go", "types.go"},
+	{"places.go", "reader.go", "types.go"},
 	{"basis.go"},
-	{"after.go", "event.go", "parsed.go", "records.go", "round.go"},
+	{"after.go", "event.go", "limited.go", "parsed.go", "records.go", "round.go"},
 	{"overdue.go", "watchticks.go", "writer.go"},
 	{"parts.go"},
 	{"client.go", "leader.go", "servers.go"},
@@ -45,7 +45,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clear.go", "declared.go", "everywhere.go", "group.go", "examine.go", "instance.go"},
 	{"conditions.go", "shard.go", "status.go"},
 	{"edit.go", "history.go"},
-	{"await.go", "calendars.go", "freeze.go", "histories.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
+	{"await.go", "calendars.go", "freeze.go", "histories.go", "limits.go", "named.go", "pause.go", "requests.go", "undelete.go", "versions.go"},
 	{"drain.go", "outage.go", "pasttick.go", "read.go", "request.go", "stop.go", "submit.go", "submitall.go", "trigger.go", "why.go"},
 	{"backfill.go", "details.go", "watch.go", "watchhistories.go", "watchjob.go", "watchread.go", "watchslot.go", "watchtrouble.go"},
 	{"disable.go", "json.go"},
@@ -68,7 +68,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"redraw.go", "submitfile.go"},
 	{
 		"acl.go", "apply.go", "audit.go", "calendars.go", "cancel.go", "clear.go", "completion.go", "config.go", "dev.go", "doctor.go", "drain.go",
-		"files.go", "guard.go", "history.go", "import.go", "instance.go", "instances.go", "list.go", "log.go", "next.go", "notify.go", "once.go",
+		"files.go", "guard.go", "history.go", "import.go", "instance.go", "instances.go", "limits.go", "list.go", "log.go", "next.go", "notify.go", "once.go",
 		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "serve.go", "set.go", "show.go", "submit.go", "top.go", "tree.go",
 		"trigger.go", "ui.go", "undelete.go", "version.go", "watch.go", "why.go",
 	},
@@ -78,7 +78,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"clock.go", "tree.go"},
 	{"render.go"},
 	{
-		"audit.go", "calendars.go", "changes.go", "doctor.go", "effects.go", "events.go", "instance.go", "instances.go", "jobs.go", "log.go", "plan.go", "roles.go",
+		"audit.go", "calendars.go", "changes.go", "doctor.go", "effects.go", "events.go", "instance.go", "instances.go", "jobs.go", "limits.go", "log.go", "plan.go", "roles.go",
 		"runs.go", "show.go", "top.go",
 	},
 	{"runlog.go"},

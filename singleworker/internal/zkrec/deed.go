@@ -42,8 +42,10 @@ const (
 	DeedStop     = "stop-run"     // an ask
 	DeedWithdraw = "withdraw"     // an ask: a request is canceled
 	DeedDeclare  = "declare"      // a declaration: of a program, of a job that was another one
-	// DeedDeleteCalendar is of a calendar, too.
+	// DeedDeleteCalendar is of a calendar, too, and the others are of a limit.
 	DeedDeleteCalendar = "delete-calendar"
+	DeedLimit          = "set-limit"
+	DeedDeleteLimit    = "delete-limit"
 
 	DeedOutage = "outage" // nobody's deed: ZooKeeper did not answer the instance From since Since until Until
 )

@@ -49,7 +49,7 @@ kept, with since when each held: ticks until a change go by the one before.`,
 		Examples: `swctl calendars show de-holidays > de-holidays.yaml
 swctl calendars show de-holidays -o json | jq .calendar`,
 		Run: e.run(func(ctx context.Context, c *call) error {
-			name, err := calendarName(c)
+			name, err := c.theName("calendar", "swctl calendars")
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func deleteCalendarCommand(e *env) *cmdline.Command {
 		Examples: `swctl calendars delete de-holidays`,
 		Flags:    append([]cmdline.Flag{{Name: flagDryRun, Usage: "only say whether it can be deleted"}}, whoFlags(inLog)...),
 		Run: e.run(func(ctx context.Context, c *call) error {
-			name, err := calendarName(c)
+			name, err := c.theName("calendar", "swctl calendars")
 			if err != nil {
 				return err
 			}
@@ -119,13 +119,6 @@ func deleteCalendarCommand(e *env) *cmdline.Command {
 			})
 		}),
 	}
-}
-
-func calendarName(c *call) (string, error) {
-	if len(c.Args) != 1 {
-		return "", cmdline.Usage("%s needs the name of one calendar", c.Command).Try("swctl calendars")
-	}
-	return c.Args[0], nil
 }
 
 func changeCalendar(
@@ -137,6 +130,6 @@ func changeCalendar(
 		if err != nil {
 			return err
 		}
-		return c.put(api.New("CalendarChange", done), func(p render.Page) { p.CalendarChanged(done, dry) })
+		return c.put(api.New("CalendarChange", done), func(p render.Page) { p.NamedChanged("calendar", done.Name, done.Outcome, done.Jobs, dry) })
 	})
 }

@@ -42,6 +42,14 @@ func (c *call) who() (by, reason string) {
 	return by, c.Flags.String(flagReason)
 }
 
+// theName is the one argument of a line, of what word names.
+func (c *call) theName(word, try string) (string, error) {
+	if len(c.Args) != 1 {
+		return "", cmdline.Usage("%s needs the name of one %s", c.Command, word).Try("%s", try)
+	}
+	return c.Args[0], nil
+}
+
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
 	return c.clocked(group.Do(ctx, c.Settings, c.dial, c.Remark, c.asking(do)))

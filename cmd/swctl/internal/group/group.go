@@ -78,6 +78,10 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.CalendarOptions) (admin.CalendarChange, error)
 	DeleteCalendar(ctx context.Context, name string, opts admin.CalendarOptions) (admin.CalendarChange, error)
 
+	Limits(ctx context.Context) ([]admin.Limit, error)
+	SetLimit(ctx context.Context, name string, places int, opts admin.LimitOptions) (admin.LimitChange, error)
+	DeleteLimit(ctx context.Context, name string, opts admin.LimitOptions) (admin.LimitChange, error)
+
 	Roles(ctx context.Context) (admin.Roles, error)
 	SetRoles(ctx context.Context, roles admin.Roles) (admin.RolesSet, error)
 	CheckRoles(ctx context.Context) (admin.RolesCheck, error)

@@ -46,15 +46,3 @@ func (p Page) Calendar(of admin.Calendar) {
 		}
 	}
 }
-
-// CalendarChanged confirms a change.
-func (p Page) CalendarChanged(done admin.CalendarChange, dry bool) {
-	end := ""
-	if len(done.Jobs) > 0 {
-		end = ", named by " + strings.Join(done.Jobs, ", ")
-	}
-	if dry {
-		end += " (dry run: nothing was changed)"
-	}
-	p.linef("calendar %s: %s%s", done.Name, done.Outcome, end)
-}

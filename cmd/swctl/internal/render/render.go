@@ -6,6 +6,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/output"
 	"github.com/swjobs/singleworker/singleworker/admin"
@@ -52,6 +53,18 @@ func (p Page) runID(id string) string {
 // linef writes one line, made printable.
 func (p Page) linef(format string, args ...any) {
 	p.Out.WriteString(plain.Printable(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// NamedChanged confirms a change of a calendar, or a limit, which those jobs name.
+func (p Page) NamedChanged(word, name string, outcome admin.Outcome, jobs []string, dry bool) {
+	end := ""
+	if len(jobs) > 0 {
+		end = ", named by " + strings.Join(jobs, ", ")
+	}
+	if dry {
+		end += " (dry run: nothing was changed)"
+	}
+	p.linef("%s %s: %s%s", word, name, outcome, end)
 }
 
 // Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is

@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/invalid"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// LimitOptions are options of SetLimit and DeleteLimit. The zero value makes the change.
+type LimitOptions struct {
+	// DryRun checks and reports the change, and writes nothing.
+	DryRun bool
+	// Set records to which files the limit belongs: see SubmitOptions.Set. Default: as it is.
+	// DeleteLimit ignores it.
+	Set string
+}
+
+// LimitChange says how a change of a limit ended, and which jobs name it.
+type LimitChange struct {
+	Outcome Outcome  `json:"outcome"`
+	Name    string   `json:"name"`
+	Jobs    []string `json:"jobs,omitempty"`
+}
+
+// ErrLimitInUse means that jobs name a limit that is to be deleted.
+var ErrLimitInUse = errors.New("jobs name the limit")
+
+// ErrNoLimit means that the group has no limit of that name.
+var ErrNoLimit = errors.New("no such limit")
+
+// Limits lists the group's limits, by name, with the jobs that name them, the runs that hold places
+// and the instances that wait. It reads the specs of all jobs if there are limits. Errors:
+// ErrDenied, ErrUnavailable.
+func (c *Client) Limits(ctx context.Context) ([]Limit, error) {
+	return retried(ctx, c.conn, "list limits", func() ([]Limit, error) {
+		names, err := c.children(ctx, c.tree.Limits())
+		if err != nil || len(names) == 0 {
+			return nil, err
+		}
+		users, err := c.users(ctx, job.Job.LimitNames)
+		if err != nil {
+			return nil, err
+		}
+		list, err := c.limits(ctx, names)
+		for i := range list {
+			list[i].Jobs = jobNames(users[list[i].Name])
+		}
+		return list, err
+	})
+}
+
+// SetLimit makes a limit, or changes how many places it has: 1 to 1000. Runs that hold places
+// beyond a lower number keep them until they end, and no other begins until then. A record that is
+// no limit is replaced. The Outcome is OutcomeCreated, OutcomeReplaced or OutcomeUnchanged. A
+// number that is less than a job needs is refused, with the job named. Errors: *invalid.FieldError,
+// ErrUnreadable for a record of a newer version, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) SetLimit(ctx context.Context, name string, places int, opts LimitOptions) (LimitChange, error) {
+	refuse := func(err error) error {
+		return &invalid.FieldError{Of: "limit", Field: "Max", Value: strconv.Itoa(places), Err: err}
+	}
+	if err := job.CheckMax(places); err != nil {
+		return LimitChange{}, refuse(err)
+	}
+	return c.changeLimit(ctx, name, zkrec.DeedLimit, opts, func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error) {
+		for _, spec := range users {
+			if need := spec.Job.Limits[name]; need > places {
+				return zkrec.Limit{}, "", refuse(fmt.Errorf("is less than the %d places that job %q needs", need, spec.Job.Name))
+			}
+		}
+		next, outcome := read.Limit, OutcomeCreated
+		next.Max, next.Set, next.Deleted = places, opts.Set, false
+		if isThere(read) {
+			next.Set, outcome = cmp.Or(opts.Set, read.Set), OutcomeReplaced
+			if next.Max == read.Max && next.Set == read.Set {
+				outcome = OutcomeUnchanged
+			}
+		}
+		return next, outcome, nil
+	})
+}
+
+// isThere reports whether a limit can be used.
+func isThere(read zkrec.ReadLimit) bool { return read.Max > 0 && read.Err == nil && !read.Deleted }
+
+// DeleteLimit deletes a limit that no job names. Its record stays, so that runs in progress can
+// give their places back. The Outcome is OutcomeDeleted. Errors: *invalid.FieldError, ErrNoLimit,
+// ErrLimitInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) DeleteLimit(ctx context.Context, name string, opts LimitOptions) (LimitChange, error) {
+	return c.changeLimit(ctx, name, zkrec.DeedDeleteLimit, opts, func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error) {
+		if err := deletable(read.Err, isThere(read), users, ErrNoLimit, ErrLimitInUse); err != nil {
+			return zkrec.Limit{}, "", err
+		}
+		read.Deleted = true
+		return read.Limit, OutcomeDeleted, nil
+	})
+}
+
+// changeLimit reads a limit and the jobs that name it, and writes the one that change returns.
+func (ed editor) changeLimit(
+	ctx context.Context, name, kind string, opts LimitOptions,
+	change func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error),
+) (LimitChange, error) {
+	of := named{"limit", ed.tree.Limits(), job.CheckNodeName, job.Job.LimitNames, ErrNoLimit}
+	done, err := ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
+		var read zkrec.ReadLimit
+		if at.name != "" {
+			read = at.limit()
+		}
+		if err := newer(read.Err); err != nil {
+			return nil, "", err
+		}
+		is, outcome, err := change(read, users)
+		return is.Encode(), outcome, err
+	}, ed.tree.HeldPlaces(name), ed.tree.Waiting(name))
+	return LimitChange(done), err
+}
