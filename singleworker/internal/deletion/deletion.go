@@ -74,7 +74,8 @@ func concurrent(err error) bool {
 // reports whether some are left.
 func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	path := d.Tree.Job(d.Job)
-	data, stat, err := d.Conn.Get(ctx, path)
+	read := d.Conn.ReadMany(ctx, zkconn.ReadsOf(path, d.Tree.Tick(d.Job)))
+	data, stat, err := read[0].Data, read[0].Stat, read[0].Err
 	switch {
 	case errors.Is(err, zkconn.ErrNoNode):
 		return false, nil
@@ -98,6 +99,10 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	if err != nil || len(paths) == 0 {
 		return false, err
 	}
+	places, err := d.places(ctx, paths, read[1], len(spec.Job.Limits) > 0)
+	if err != nil {
+		return false, err
+	}
 	var ops []zkconn.Op
 	if spec.Canceled { // by halves, nothing else is deleted
 		ops = append(ops, zkconn.CheckOp(path, stat.Version))
@@ -105,9 +110,9 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 		ops = append(ops, d.Same...)
 	}
 	for _, path := range paths {
-		ops = append(ops, zkconn.DeleteOp(path, kept.version(path)))
+		ops = append(ops, places.Delete(path, kept.version(path))...)
 	}
-	n := Fitting(d.Conn, slices.Concat(kept.ops, ops)) - len(kept.ops)
+	n := places.whole(ops, Fitting(d.Conn, slices.Concat(kept.ops, ops))-len(kept.ops))
 	if n < len(ops) && !spec.Canceled {
 		spec.Canceled = true
 		ops = append(slices.Clone(d.Same), zkconn.SetOp(path, spec.Encode(), stat.Version))

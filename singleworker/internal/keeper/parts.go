@@ -90,7 +90,14 @@ func removeParts(ctx context.Context, l *session.Loop, job string, before time.T
 		if slices.Contains(live, sid) {
 			continue
 		}
-		paths, err := deletion.Below(ctx, l.Conn, l.Tree.Slot(zkrec.InstanceSlot(job, sid)))
+		slot := zkrec.InstanceSlot(job, sid)
+		paths, err := deletion.Below(ctx, l.Conn, l.Tree.Slot(slot))
+		if err != nil {
+			return removed, err
+		}
+		tick := l.Tree.Tick(slot)
+		read := map[string]zkconn.ReadResult{tick: l.Conn.ReadMany(ctx, zkconn.ReadsOf(tick))[0]}
+		places, err := deletion.FindPlaces(ctx, l.Conn, l.Tree, read, false)
 		if err != nil {
 			return removed, err
 		}
@@ -102,7 +109,7 @@ func removeParts(ctx context.Context, l *session.Loop, job string, before time.T
 				return removed, err
 			}
 			recent = recent || !found || stat.Mtime.After(before)
-			ops = append(ops, zkconn.DeleteOp(path, stat.Version))
+			ops = append(ops, places.Delete(path, stat.Version)...)
 		}
 		if recent {
 			continue

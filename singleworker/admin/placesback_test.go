@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// A job that is deleted gives back the places of its runs, and those alone, in the same
+// transaction.
+func TestDeletionGivesPlacesBack(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.setLimit("api", 9)
+		held := func() (slots []string) {
+			for _, place := range w.limit("api").Held {
+				slots = append(slots, place.Slot)
+			}
+			return slots
+		}
+		w.submit(job.Job{Name: "stays", Schedule: "@hourly", Limits: map[string]int{"api": 1}})
+		w.submit(job.Job{Name: "plain", Schedule: "@hourly", Limits: map[string]int{"api": 2}})
+		w.submit(job.Job{Name: "parts", Schedule: "@hourly", Shards: 2, Limits: map[string]int{"api": 1}})
+		for k := range 2 {
+			slot := zkrec.ShardSlot("parts", k)
+			for _, node := range w.c.tree.NewShard(slot, 0) {
+				w.multi(zkcreate(node.Path, node.Data))
+			}
+			w.hold(slot, 5+k)
+		}
+		w.hold("stays", 0)
+		w.hold("plain", 1, 2)
+		_, err := w.edit("plain", func(j *job.Job) { j.Limits = nil }) // its run keeps the places
+		w.must(err)
+		for _, name := range []string{"plain", "parts"} {
+			if _, err := w.c.Cancel(w.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := held(); !slices.Equal(got, []string{"stays"}) {
+			t.Errorf("held by %v", got)
+		}
+		w.submit(job.Job{Name: "again", Schedule: "@hourly", Limits: map[string]int{"api": 1}})
+		w.hold("again", 3)
+		w.multi(zkdelete(w.c.tree.HeldPlace(zkrec.Place{Limit: "api", Number: 3})), zkcreate(w.c.tree.HeldPlace(zkrec.Place{Limit: "api", Number: 4}), []byte("stays")))
+		if _, err := w.c.Cancel(w.Context(), "again"); err != nil { // somebody has deleted its place
+			t.Fatal(err)
+		}
+		if _, err := w.c.Undelete(w.Context(), "plain", UndeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := held(); !slices.Equal(got, []string{"stays", "stays"}) {
+			t.Errorf("held by %v", got)
+		}
+		done, err := w.c.Clear(w.Context(), ClearOptions{Jobs: 2})
+		if _, found, missing := w.hand.conn.Exists(w.Context(), w.c.tree.Root()); err != nil || missing != nil || found || len(done.Left) > 0 {
+			t.Errorf("clear: %+v, %v; the root is there: %v, %v", done, err, found, missing)
+		}
+	})
+}
