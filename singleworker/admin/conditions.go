@@ -47,7 +47,7 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 		add(reason.Frozen, p.Since, "group frozen "+p.words("unfrozen", s.Job.Zone(), now))
 	}
 	if !s.Overdue.IsZero() {
-		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone())+s.limited(": "))
+		add(reason.Late, s.Overdue, "late since "+plain.Moment(s.Overdue, now, s.Job.Zone()))
 	}
 	if owner := s.wrongClock(); owner != "" {
 		add(reason.OwnerClock, time.Time{}, "the clock of its owner "+owner+" is wrong")
@@ -70,7 +70,7 @@ func (s *JobStatus) conditions(now time.Time) (all []reason.Condition) {
 	if len(s.WaitsFor) > 0 {
 		add(reason.After, s.Waiting, "waiting for "+s.waitsFor())
 	}
-	if limits := s.limited(""); limits != "" {
+	if limits := s.limited(); limits != "" {
 		add(reason.Limited, s.Limited[0].Since, limits)
 	}
 	if s.Resizing != nil {

@@ -31,15 +31,17 @@ func (r records) limited(slot ticks.Job, now time.Time) (waits []LimitWait) {
 	return waits
 }
 
-// limited is "waits for limit crm-api: 2 of 2 held by report, sync", after prefix, or "" if the job
-// waits for none.
-func (s *JobStatus) limited(prefix string) string {
+// limited is "waits for limit crm-api: 2 of 2 held by report, sync", or "" if the job waits for
+// none.
+func (s *JobStatus) limited() string {
 	if len(s.Limited) == 0 {
 		return ""
 	}
 	texts := make([]string, len(s.Limited))
 	for i, w := range s.Limited {
-		texts[i] = w.String()
+		if texts[i] = w.Words(); len(w.Held) > 0 {
+			texts[i] += " by " + Holders(w.Held)
+		}
 	}
-	return prefix + "waits for " + strings.Join(texts, ", and for ")
+	return "waits for " + strings.Join(texts, ", and for ")
 }

@@ -209,8 +209,15 @@ func TestLimited(t *testing.T) {
 			t.Errorf("%+v", of)
 		}
 		time.Sleep(10 * time.Minute)
-		if s := w.get("job"); s.Health() != "late" || !strings.HasSuffix(s.Conditions[0].Detail, ": "+says) {
+		if s := w.get("job"); s.Health() != "late" || len(s.Limited) == 0 {
 			t.Errorf("it is %s: %+v", s.Health(), s.Conditions)
+		}
+		why, err := w.c.Why(w.Context(), "job", time.Time{})
+		if w.must(err); why.Fate != FateLimited || !why.Tick.Equal(due) {
+			t.Errorf("the tick %v is %s, want %v", why.Tick, why.Fate, due)
+		}
+		if why, err = w.c.Why(w.Context(), "job", noon); err != nil || why.Fate == FateLimited {
+			t.Errorf("a tick before: %s, %v", why.Fate, err)
 		}
 		w.claim(zkrec.Run{Tick: due.UnixMilli(), RunID: "run"})
 		if s := w.get("job"); len(s.Limited) > 0 {

@@ -57,14 +57,11 @@ type LimitWait struct {
 	Since time.Time   `json:"since,omitzero"` // when the run was due
 }
 
-// String is "limit crm-api: 2 of 2 held by report, sync", or "2 places of limit crm-api: ...".
-func (w LimitWait) String() string {
+// Words is "limit crm-api: 2 of 2 held", or "2 places of limit crm-api: ...".
+func (w LimitWait) Words() string {
 	text := fmt.Sprintf("limit %s: %d of %d held", w.Limit, len(w.Held), w.Max)
 	if w.Needs > 1 {
 		text = fmt.Sprintf("%d places of %s", w.Needs, text)
-	}
-	if len(w.Held) > 0 {
-		text += " by " + Holders(w.Held)
 	}
 	return text
 }

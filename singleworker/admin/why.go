@@ -20,6 +20,7 @@ const (
 	FatePaused    history.State = "paused"      // of an explanation: due, because the job is or was paused, or its group frozen
 	FateWaiting   history.State = "before_tick" // of an explanation: due, and the shard waits for Job.BeforeTick
 	FateAfter     history.State = "after"       // of an explanation: due, and it waits for the jobs of Job.After
+	FateLimited   history.State = "limited"     // of an explanation: due, and it waits for places of limits: see JobStatus.Limited
 	FateForgotten history.State = "forgotten"   // of an explanation: it was accounted for, and the history no longer has it
 	FateNone      history.State = "none"        // of an explanation: there is no tick to explain
 )
@@ -27,7 +28,7 @@ const (
 // fates are sorted by how much they need attention.
 var fates = []history.State{
 	history.StateUnreadable, FateLate, history.StateLost, history.StateUnknown, history.StateFailed, history.StateTimedOut, history.StateInterrupted, history.StateMissed, history.StateRefused, FateDue,
-	FateWaiting, FateAfter, history.StateRunning, FatePaused, history.StateSkipped, FateForgotten, FateComing, history.StateOK, FateNone,
+	FateWaiting, FateAfter, FateLimited, history.StateRunning, FatePaused, history.StateSkipped, FateForgotten, FateComing, history.StateOK, FateNone,
 }
 
 // ByFate compares what became of two ticks: that which needs more attention comes first, and before
@@ -269,6 +270,8 @@ func (p past) judge(x *Explanation, certain time.Time) {
 		if x.Fate = FateWaiting; len(x.Job.Job.After) > 0 {
 			x.Fate = FateAfter
 		}
+	case len(x.Job.Limited) > 0 && !due.Before(x.Job.Limited[0].Since):
+		x.Fate = FateLimited
 	case x.Job.LastRun != nil && x.Job.LastRun.State == history.StateRunning:
 		x.Fate = FateDue
 	case certain.Sub(due) < x.Job.Job.AlarmAfter && (x.Job.Overdue.IsZero() || x.Job.Overdue.After(x.Tick)):

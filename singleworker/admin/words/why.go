@@ -324,6 +324,8 @@ func (w *writer) pending(name string) {
 		w.sayf("%s waits for BeforeTick (handler %q), which the first shard calls.", name, w.Job.Job.BeforeTick)
 	case w.Fate == admin.FateAfter:
 		w.sayf("%s waits for %s.", name, w.parents())
+	case w.Fate == admin.FateLimited:
+		w.sayf("%s waits for %s.", name, w.limits())
 	case w.Fate == admin.FateDue && run != nil && run.State == history.StateRunning:
 		w.sayf("%s has not run yet: the run of %s has been in progress on %s since %s; the job's overlap policy is %s.",
 			name, w.at(run.Tick), run.InstanceID, w.at(run.Started), w.Job.Job.Overlap)

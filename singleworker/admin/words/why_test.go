@@ -148,3 +148,16 @@ func TestSentencesAlways(t *testing.T) {
 		}
 	}
 }
+
+// A run that waits for limits names who holds their places, and since when.
+func TestWhyLimited(t *testing.T) {
+	t.Parallel()
+	held := []admin.HeldPlace{{Place: 0, Slot: "sync", Since: noon}, {Place: 1, Slot: "import[2]", Since: noon.Add(time.Minute)}}
+	x := admin.Explanation{Tick: noon, Asked: noon, At: noon.Add(time.Minute), Fate: admin.FateLimited}
+	x.Job.Limited = []admin.LimitWait{{Limit: "crm-api", Needs: 1, Max: 2, Held: held}, {Limit: "db", Needs: 3, Max: 3, Held: slices.Repeat(held, 2)[:4]}}
+	const want = " waits for limit crm-api: 2 of 2 held by sync since 2026-11-22 12:00:00 UTC, import[2] since 2026-11-22 12:01:00 UTC, and for " +
+		"3 places of limit db: 4 of 3 held by sync since 2026-11-22 12:00:00 UTC, import[2] since 2026-11-22 12:01:00 UTC, sync since 2026-11-22 12:00:00 UTC, 1 more."
+	if text := strings.Join(Why(x), "\n"); !strings.Contains(text, want) {
+		t.Errorf("%s\nwant%s", text, want)
+	}
+}

@@ -35,3 +35,25 @@ func (w *writer) waitedFor() string {
 	}
 	return "BeforeTick"
 }
+
+// limits says for which limits the run waits, and who holds their places: "limit crm-api: 2 of 2
+// held by report since 03:10 and by sync since 03:12".
+func (w *writer) limits() string {
+	var limits []string
+	for _, of := range w.Job.Limited {
+		const most = 3
+		text, holders := of.Words(), []string{}
+		for i, place := range of.Held {
+			if i == most {
+				holders = append(holders, fmt.Sprintf("%d more", len(of.Held)-most))
+				break
+			}
+			holders = append(holders, fmt.Sprintf("%s since %s", place.Slot, w.at(place.Since)))
+		}
+		if len(holders) > 0 {
+			text += " by " + strings.Join(holders, ", ")
+		}
+		limits = append(limits, text)
+	}
+	return strings.Join(limits, ", and for ")
+}
