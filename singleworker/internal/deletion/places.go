@@ -9,8 +9,8 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Places are those of limits that the open runs of slots hold, by the path of the tick record. A
-// record and its places are deleted together, so that no other run waits for a job that is gone.
+// Places has the places of limits that the open runs of slots hold, by the path of the tick record.
+// A record and its places are deleted together, so that no run waits for a job that is gone.
 type Places struct {
 	tree zkrec.Tree
 	held map[string]held

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
@@ -36,11 +37,13 @@ func applyCommand(e *env) *cmdline.Command {
 		Short: "have the group's jobs as files say",
 		Long: `Creates the jobs of the files that do not exist, changes those that differ, and prints what it
 did. Files are YAML or JSON: jobs, lists of jobs, and what swctl export, list and show print.
-A document may also be a calendar, which is set before the jobs that name it:
+A document may also be a calendar, or a limit, which are set before the jobs that name them:
 
     kind: Calendar
     name: de-holidays
     calendar: {time_zone: Europe/Berlin, dates: ["2026-12-24"], yearly: ["12-25..12-26"]}
+    ---
+    {kind: Limit, name: crm-api, max: 2}
 
 Each job is changed as a whole or not at all. What fails is listed by name, the rest is done,
 and the same command again completes it; it changes nothing where nothing differs. A pause
@@ -49,13 +52,13 @@ stays as it is, unless a file has paused: true or false.
 With --set NAME the jobs are recorded as those of these files, and --prune cancels the jobs of
 the set that are no longer in them: never one that code declares, that somebody submitted, or
 of another set. If these are more than a third of the set, it wants --confirm with their number.
-Calendars of the set that no job names any more are deleted after that.
+Calendars and limits of the set that are no longer in the files are deleted after that.
 
 A job that code declares, or of another set, is a conflict: it is not touched without --force.
 With --if-version each job must have the version that its document tells, as swctl show prints
 it. Somebody else's change between the plan and its execution is a failure of that job. With
 --atomic all jobs are one transaction, into which some hundred fit, and one failure is all:
-calendars must be as the files say before.`,
+calendars and limits must be as the files say before.`,
 		Examples: `swctl apply -f jobs/ --dry-run
 swctl apply -f jobs/ --set billing --prune
 swctl show nightly -o json > nightly.json; $EDITOR nightly.json; swctl apply -f nightly.json --if-version
@@ -123,19 +126,24 @@ func applicationOf(c *call) (*application, error) {
 
 // plan compares the group with the files.
 func (p *application) plan(ctx context.Context, client group.Client) error {
-	jobs, err := client.List(ctx)
-	if err != nil {
+	var has files.Group
+	var err error
+	if has.Jobs, err = client.List(ctx); err != nil {
 		return err
 	}
-	var calendars []admin.Calendar
 	if len(p.found.Calendars) > 0 || p.opts.Prune {
-		if calendars, err = client.Calendars(ctx); err != nil {
+		if has.Calendars, err = client.Calendars(ctx); err != nil {
+			return err
+		}
+	}
+	if len(p.found.Limits) > 0 || p.opts.Prune {
+		if has.Limits, err = client.Limits(ctx); err != nil {
 			return err
 		}
 	}
 	p.opts.Now = p.now()
-	p.steps = files.Plan(p.found, jobs, calendars, p.opts)
-	p.pruned, p.of = files.Pruned(p.steps, jobs, p.opts.Set)
+	p.steps = files.Plan(p.found, has, p.opts)
+	p.pruned, p.of = files.Pruned(p.steps, has.Jobs, p.opts.Set)
 	if !slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Was.Edited }) {
 		return nil
 	}
@@ -205,8 +213,8 @@ func apply(ctx context.Context, c *call) error {
 	return errors.Join(err, p.put(dryRun))
 }
 
-// act does each step, whatever becomes of the others. Calendars are there before jobs come to name
-// them, and go when jobs have gone. Jobs are there before others run after them.
+// act does each step, whatever becomes of the others. Calendars and limits are there before jobs
+// come to name them, and go when jobs have gone. Jobs are there before others run after them.
 func (p *application) act(ctx context.Context, client group.Client) error {
 	var (
 		all  sync.WaitGroup
@@ -252,7 +260,7 @@ func (p *application) act(ctx context.Context, client group.Client) error {
 	}
 	things := "jobs"
 	if slices.ContainsFunc(p.steps, func(s files.Step) bool { return s.Kind != "" }) {
-		things = "jobs and calendars"
+		things = "jobs, calendars and limits"
 	}
 	return fmt.Errorf("apply: %d of %d %s failed, and the others are done: %w", len(failed), len(p.steps), things, failed[0])
 }
@@ -267,8 +275,8 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 			return fmt.Errorf("apply: nothing was changed: %w", conflict(s))
 		case files.Create, files.Change:
 			if s.Kind != "" {
-				return cmdline.Usage("apply: --%s is for jobs alone, and the calendar %s differs; nothing was changed", flagAtomic, s.Name).
-					Try("without --%s, the calendars first", flagAtomic)
+				return cmdline.Usage("apply: --%s is for jobs alone, and the %s %s differs; nothing was changed", flagAtomic, strings.ToLower(s.Kind), s.Name).
+					Try("without --%s, the calendars and limits first", flagAtomic)
 			}
 			jobs, of = append(jobs, admin.Submission{Job: s.Job, Options: s.Options}), append(of, s)
 		case files.Unchanged, files.Prune: // the latter is refused with --atomic
@@ -287,7 +295,7 @@ func (p *application) actAtOnce(ctx context.Context, client group.Client) error 
 // do does a step.
 func do(ctx context.Context, client group.Client, s *files.Step) error {
 	if s.Kind != "" {
-		return doCalendar(ctx, client, s)
+		return doNamed(ctx, client, s)
 	}
 	switch s.Action {
 	case files.Create, files.Change:
@@ -309,16 +317,29 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 	return nil
 }
 
-// doCalendar does a step for a calendar.
-func doCalendar(ctx context.Context, client group.Client, s *files.Step) error {
+// doNamed does a step for a calendar, or for a limit.
+func doNamed(ctx context.Context, client group.Client, s *files.Step) error {
 	switch s.Action {
 	case files.Create, files.Change:
-		done, err := client.SetCalendar(ctx, s.Name, s.Is, admin.CalendarOptions{Set: s.Set})
-		s.Outcome = done.Outcome
+		var err error
+		if s.IsLimit() {
+			var done admin.LimitChange
+			done, err = client.SetLimit(ctx, s.Name, s.Max, admin.LimitOptions{Set: s.Set})
+			s.Outcome = done.Outcome
+		} else {
+			var done admin.CalendarChange
+			done, err = client.SetCalendar(ctx, s.Name, s.Is, admin.CalendarOptions{Set: s.Set})
+			s.Outcome = done.Outcome
+		}
 		return err
 	case files.Prune:
-		_, err := client.DeleteCalendar(ctx, s.Name, admin.CalendarOptions{})
-		if err == nil || errors.Is(err, admin.ErrNoCalendar) {
+		var err error
+		if s.IsLimit() {
+			_, err = client.DeleteLimit(ctx, s.Name, admin.LimitOptions{})
+		} else {
+			_, err = client.DeleteCalendar(ctx, s.Name, admin.CalendarOptions{})
+		}
+		if err == nil || errors.Is(err, admin.ErrNoCalendar) || errors.Is(err, admin.ErrNoLimit) {
 			s.Outcome = outcomePruned
 			return nil
 		}

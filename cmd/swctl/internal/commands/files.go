@@ -20,7 +20,7 @@ const flagSchema = "schema"
 func validateCommand() *cmdline.Command {
 	return &cmdline.Command{
 		Name: "validate", Args: "-f FILE|DIR|- | --schema",
-		Short: "check files with jobs and calendars, without a server",
+		Short: "check files with jobs, calendars and limits, without a server",
 		Long: `Prints each problem with its file, line and column, and exits with 2 if there is one. --schema
 prints the JSON Schema of a job in a file, for editors.`,
 		Examples: `swctl validate -f jobs/
@@ -42,11 +42,12 @@ func validate(_ context.Context, r *reply) error {
 	err = r.put(api.New("Validation", api.ItemsOf(problems), struct {
 		Jobs      int `json:"jobs"`
 		Calendars int `json:"calendars"`
-	}{len(found.Jobs), len(found.Calendars)}), func(render.Page) {
+		Limits    int `json:"limits"`
+	}{len(found.Jobs), len(found.Calendars), len(found.Limits)}), func(render.Page) {
 		for _, problem := range problems {
 			fmt.Fprintln(&r.Out, problem)
 		}
-		fmt.Fprintf(&r.Out, "%s without a problem\n", counted(len(found.Jobs), len(found.Calendars)))
+		fmt.Fprintf(&r.Out, "%s without a problem\n", counted(len(found.Jobs), len(found.Calendars), len(found.Limits)))
 	})
 	if err == nil && len(problems) > 0 {
 		err = cmdline.Usage("validate: there are problems: %d", len(problems))
@@ -54,16 +55,22 @@ func validate(_ context.Context, r *reply) error {
 	return err
 }
 
-// counted says how many jobs there are, and how many calendars if there are any.
-func counted(jobs, calendars int) string {
-	switch text := render.Count(jobs); calendars {
-	case 0:
-		return text
-	case 1:
-		return text + " and 1 calendar"
-	default:
-		return fmt.Sprintf("%s and %d calendars", text, calendars)
+// counted says how many jobs there are, and how many calendars and limits if there are any.
+func counted(jobs, calendars, limits int) string {
+	text := render.Count(jobs)
+	for _, of := range []struct {
+		n    int
+		word string
+	}{{calendars, "calendar"}, {limits, "limit"}} {
+		switch of.n {
+		case 0:
+		case 1:
+			text += " and 1 " + of.word
+		default:
+			text += fmt.Sprintf(" and %d %ss", of.n, of.word)
+		}
 	}
+	return text
 }
 
 func exportCommand(e *env) *cmdline.Command {
@@ -71,8 +78,8 @@ func exportCommand(e *env) *cmdline.Command {
 		Name: "export", Args: "[NAME...]",
 		Short: "write jobs as files for swctl apply",
 		Long: `Prints the named jobs, or all of them, as YAML, or with -o json as a list. Fields that have their
-default are left out, and so is whether a job is paused. The calendars that the jobs name come
-first, in a directory in their own, calendars/.`,
+default are left out, and so is whether a job is paused. The calendars and the limits that the
+jobs name come first, in directories of their own, calendars/ and limits/.`,
 		Examples: `swctl export > jobs.yaml
 swctl export -l team=billing --to jobs/
 swctl export nightly -o json`,
@@ -93,7 +100,8 @@ func export(ctx context.Context, c *call) error {
 		return err
 	}
 	var jobs []admin.JobStatus
-	var known []admin.Calendar
+	var calendars []admin.Calendar
+	var limits []admin.Limit
 	err = c.reading(ctx, func(ctx context.Context, client group.Client) (err error) {
 		if len(c.Args) > 0 {
 			jobs, err = named(ctx, c.Call, client, "exported", false)
@@ -101,7 +109,10 @@ func export(ctx context.Context, c *call) error {
 			jobs, err = client.List(ctx)
 		}
 		if err == nil && slices.ContainsFunc(jobs, func(of admin.JobStatus) bool { return len(of.Job.Calendars) > 0 }) {
-			known, err = client.Calendars(ctx)
+			calendars, err = client.Calendars(ctx)
+		}
+		if err == nil && slices.ContainsFunc(jobs, func(of admin.JobStatus) bool { return len(of.Job.Limits) > 0 }) {
+			limits, err = client.Limits(ctx)
 		}
 		return err
 	})
@@ -118,34 +129,50 @@ func export(ctx context.Context, c *call) error {
 			specs = append(specs, of.Job.Normal())
 		}
 	}
-	calendars := calendarsOf(c, known, specs)
-	wrote, err := writeJobs(c.Call, calendars, specs, ".yaml")
+	of := documentsOf(c, specs, calendars, limits)
+	wrote, err := writeJobs(c.Call, of, ".yaml")
 	switch {
 	case err != nil:
 		return err
 	case len(wrote) > 0:
-		c.Notef("wrote %s to %s", counted(len(specs), len(calendars)), c.Flags.String(flagTo))
+		c.Notef("wrote %s to %s", counted(len(specs), len(of.Calendars), len(of.Limits)), c.Flags.String(flagTo))
 		return nil
 	case c.JSON:
 		return c.PutJSON(api.New("JobSpecList", api.ItemsOf(specs), struct {
 			Calendars []files.Calendar `json:"calendars,omitempty"`
-		}{calendars}))
+			Limits    []files.Limit    `json:"limits,omitempty"`
+		}{of.Calendars, of.Limits}))
 	}
-	text, err := files.YAML(files.Documents(calendars, specs)...)
+	text, err := files.YAML(of.All()...)
 	c.Out.Write(text)
 	return err
 }
 
-// calendarsOf are the calendars that jobs name, of all that the group has.
-func calendarsOf(c *call, known []admin.Calendar, jobs []job.Job) (named []files.Calendar) {
-	for _, of := range known {
-		switch {
-		case !slices.ContainsFunc(jobs, func(j job.Job) bool { return slices.Contains(j.CalendarNames(), of.Name) }):
-		case of.Error != "":
-			c.Notef("calendar %s is left out: %s", of.Name, of.Error)
-		default:
-			named = append(named, files.CalendarOf(of))
+// documentsOf are jobs, with the calendars and the limits that they name, of all that the group
+// has.
+func documentsOf(c *call, jobs []job.Job, calendars []admin.Calendar, limits []admin.Limit) files.Documents {
+	of := files.Documents{Jobs: jobs}
+	for _, named := range calendars {
+		if isNamed(c, "calendar", named.Name, named.Error, jobs, job.Job.CalendarNames) {
+			of.Calendars = append(of.Calendars, files.CalendarOf(named))
 		}
 	}
-	return named
+	for _, named := range limits {
+		if isNamed(c, "limit", named.Name, named.Error, jobs, job.Job.LimitNames) {
+			of.Limits = append(of.Limits, files.LimitOf(named))
+		}
+	}
+	return of
+}
+
+// isNamed reports whether one of the jobs names a calendar, or a limit, that can be read.
+func isNamed(c *call, word, name, unreadable string, jobs []job.Job, names func(job.Job) []string) bool {
+	switch {
+	case !slices.ContainsFunc(jobs, func(j job.Job) bool { return slices.Contains(names(j), name) }):
+		return false
+	case unreadable != "":
+		c.Notef("%s %s is left out: %s", word, name, unreadable)
+		return false
+	}
+	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/files"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/imports"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
@@ -61,7 +62,7 @@ func importJobs(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	wrote, err := writeJobs(c.Call, nil, r.Jobs, ".json")
+	wrote, err := writeJobs(c.Call, files.Documents{Jobs: r.Jobs}, ".json")
 	if err != nil {
 		return err
 	}

@@ -65,31 +65,30 @@ func readInput(c *cmdline.Call, path string) ([]byte, error) {
 	return text, nil
 }
 
-// writeJobs writes jobs and calendars where --to says, and overwrites nothing. In a directory the
-// files have that ending, and calendars have a directory.
-func writeJobs(c *cmdline.Call, calendars []files.Calendar, jobs []job.Job, ending string) (wrote []string, err error) {
+// writeJobs writes documents where --to says, and overwrites nothing. In a directory the files have
+// that ending, and calendars and limits have directories.
+func writeJobs(c *cmdline.Call, of files.Documents, ending string) (wrote []string, err error) {
 	to := c.Flags.String(flagTo)
 	if to == "" {
 		return nil, nil
 	}
 	info, err := os.Stat(to)
 	if !strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
-		return []string{to}, writeNew(to, files.Documents(calendars, jobs)...)
+		return []string{to}, writeNew(to, of.All()...)
 	}
-	under := to
-	if len(calendars) > 0 {
-		under = filepath.Join(to, "calendars")
-	}
-	if err := os.MkdirAll(under, 0o755); err != nil { //nolint:gosec // others may read jobs
-		return nil, cmdline.Usage("--%s %s: %w", flagTo, to, err)
-	}
-	for _, document := range files.Documents(calendars, jobs) {
-		path := to
+	for _, document := range of.All() {
+		under, name := to, ""
 		switch of := document.(type) {
 		case files.Calendar:
-			path = filepath.Join(under, of.Name+ending) // names have no /
+			under, name = filepath.Join(to, "calendars"), of.Name
+		case files.Limit:
+			under, name = filepath.Join(to, "limits"), of.Name
 		case job.Job:
-			path = filepath.Join(to, of.Name+ending)
+			name = of.Name
+		}
+		path := filepath.Join(under, name+ending)         // names have no /
+		if err := os.MkdirAll(under, 0o755); err != nil { //nolint:gosec // others may read jobs
+			return wrote, cmdline.Usage("--%s %s: %w", flagTo, to, err)
 		}
 		if err := writeNew(path, document); err != nil {
 			return wrote, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +60,58 @@ func TestLimitFieldGolden(t *testing.T) {
 			{"submit", "load", "@daily", "--handler", "report", "--limit", "_crm=1"},
 			{"submit", "load", "@daily", "--handler", "report", "--limit", "crm-api", "--limit", "crm-api=2"},
 		}))
+	})
+}
+
+// Files with limits: they are there before the jobs that name them, and go after these.
+func TestApplyLimitsGolden(t *testing.T) {
+	t.Parallel()
+	onGroup(t, func(t *testing.T, h *harness) {
+		t.Helper()
+		const work = "---\nname: work\nschedule: '@daily'\nlimits: {crm-api: 2}\n"
+		limit := func(name string, places int) string {
+			return fmt.Sprintf("---\nkind: Limit\nname: %s\nmax: %d\n", name, places)
+		}
+		apply := []string{"apply", "-f", "-", "--set", "prod"}
+		var texts []string
+		for _, step := range []struct {
+			input string
+			args  []string
+		}{
+			{limit("crm-api", 0) + limit("_crm", 2) + limit("twice", 1) + limit("twice", 1) + "---\nkind: Limit\nname: text\nmax: two\n---\nkind: Limit\nname: odd\nmin: 1\n", []string{"validate", "-f", "-"}},
+			{work + limit("crm-api", 2) + limit("unused", 1), []string{"validate", "-f", "-"}},
+			{work + limit("crm-api", 2), append(apply, "--atomic")},
+			{work + limit("crm-api", 2) + limit("unused", 1), append(apply, "--dry-run")},
+			{work + limit("crm-api", 2) + limit("unused", 1), apply},
+			{work + limit("crm-api", 3), []string{"diff", "-f", "-", "--set", "prod", "--prune", "-o", "json"}},
+			{work + limit("crm-api", 3), append(apply, "--prune")},
+			{limit("crm-api", 1), append(apply, "--confirm", "0")}, // the job needs more
+			{limit("crm-api", 4), []string{"apply", "-f", "-", "--set", "other"}},
+			{"", []string{"export", "work"}},
+			{"", []string{"export", "work", "-o", "json"}},
+			{work, append(apply, "--prune")}, // a job names it
+			{"---\nname: work\nschedule: '@daily'\n", append(apply, "--prune")},
+			{"", []string{"limits"}},
+			{limit("crm-api", 1), []string{"submit", "--file", "-"}},
+		} {
+			h.Stdin = strings.NewReader(step.input)
+			texts = append(texts, h.script([][]string{step.args}))
+		}
+		golden(t, "apply-limits", strings.Join(texts, "\n"))
+
+		// What export prints is what apply reads.
+		h.Stdin = strings.NewReader(limit("crm-api", 2) + work)
+		h.exec(apply...)
+		for _, args := range [][]string{{"export", "work"}, {"export", "work", "-o", "json"}, {"limits", "-o", "json"}, {"limits", "show", "crm-api", "-o", "json"}} {
+			h.exec(args...)
+			h.Stdin = strings.NewReader(h.out.String())
+			if code := h.exec("diff", "-f", "-", "--exit-code"); code != 0 || strings.Contains(h.out.String(), "0 unchanged") {
+				t.Errorf("%q differs: %s%s", args, h.out.String(), h.errs.String())
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "jobs")
+		if code := h.exec("export", "work", "--to", dir+"/"); code != 0 || h.exec("diff", "-f", dir, "--exit-code") != 0 || h.out.String() != "2 unchanged\n" {
+			t.Errorf("a directory: %s%s", h.out.String(), h.errs.String())
+		}
 	})
 }

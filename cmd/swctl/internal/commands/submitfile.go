@@ -29,8 +29,15 @@ func submitFile(ctx context.Context, c *call, opts admin.SubmitOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(found.Calendars) > 0 {
-		return cmdline.Usage("submit: %s: calendars are not submitted", found.Calendars[0].Place).Try("swctl apply -f FILE sets them before the jobs")
+	var others []files.Place
+	for _, e := range found.Calendars {
+		others = append(others, e.Place)
+	}
+	for _, e := range found.Limits {
+		others = append(others, e.Place)
+	}
+	if len(others) > 0 {
+		return cmdline.Usage("submit: %s: calendars and limits are not submitted", others[0]).Try("swctl apply -f FILE sets them before the jobs")
 	}
 	var jobs []job.Job
 	generations := make(map[string]int, len(found.Jobs))

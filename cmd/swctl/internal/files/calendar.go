@@ -2,11 +2,9 @@ package files
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -97,50 +95,31 @@ func (r *reader) calendar(n *yaml.Node) {
 		}
 		r.problemf(r.at(at), "%v", err)
 	}
-	if at, ok := r.calendars[e.Name]; ok && e.Name != "" {
-		r.problemf(e.Place, "the calendar %s is there twice: it is at %s, too", e.Name, at)
-	}
-	if r.calendars[e.Name] = e.Place; len(r.problems) == before {
+	if r.once(kindCalendar, e.Name, e.Place); len(r.problems) == before {
 		r.found.Calendars = append(r.found.Calendars, e)
 	}
 }
 
 // planCalendars says which calendars to set, and which to delete afterwards.
 func (opts Options) planCalendars(entries []CalendarEntry, have []admin.Calendar) (set, prune []Step) {
-	left := map[string]admin.Calendar{}
-	for _, was := range have {
-		left[was.Name] = was
-	}
 	for _, e := range entries {
-		was, exists := left[e.Name]
-		delete(left, e.Name)
-		s := Step{Action: Change, Kind: kindCalendar, Name: e.Name, Place: e.String(), Is: e.Is, Set: cmp.Or(opts.Set, was.Set)}
+		set = append(set, Step{Name: e.Name, Place: e.String(), Is: e.Is})
+	}
+	left := map[string]known[admin.Calendar]{}
+	for _, was := range have {
+		left[was.Name] = known[admin.Calendar]{was, was.Set, was.Error}
+	}
+	return planNamed(opts, kindCalendar, set, left, func(s *Step, was admin.Calendar) {
 		for _, part := range []struct {
 			name    string
 			was, is []string
 		}{
-			{"time_zone", []string{was.Is.TimeZone}, []string{e.Is.TimeZone}}, {"dates", was.Is.Dates, e.Is.Dates},
-			{"yearly", was.Is.Yearly, e.Is.Yearly}, {"weekdays", was.Is.Weekdays, e.Is.Weekdays}, {"hours", was.Is.Hours, e.Is.Hours},
-			{"set", []string{was.Set}, []string{s.Set}},
+			{"time_zone", []string{was.Is.TimeZone}, []string{s.Is.TimeZone}}, {"dates", was.Is.Dates, s.Is.Dates},
+			{"yearly", was.Is.Yearly, s.Is.Yearly}, {"weekdays", was.Is.Weekdays, s.Is.Weekdays}, {"hours", was.Is.Hours, s.Is.Hours},
 		} {
 			if !slices.Equal(part.was, part.is) {
 				s.differs(part.name, strings.Join(part.was, ", "), strings.Join(part.is, ", "))
 			}
 		}
-		switch {
-		case !exists:
-			s.Action, s.Differences = Create, nil
-		case len(s.Differences) == 0 && was.Error == "":
-			s.Action = Unchanged
-		case was.Set != "" && was.Set != s.Set && !opts.Force:
-			s.conflictf("it belongs to the set %s", was.Set)
-		}
-		set = append(set, s)
-	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if opts.Prune && left[name].Set == opts.Set {
-			prune = append(prune, Step{Action: Prune, Kind: kindCalendar, Name: name})
-		}
-	}
-	return set, prune
+	})
 }

@@ -26,6 +26,7 @@ const (
 	keyPaused  = "paused"
 
 	keyCalendars = "calendars"
+	keyLimits    = "limits"
 )
 
 // beside are the keys that swctl prints beside a spec: of those only some are read.
@@ -45,7 +46,7 @@ func jsonName(field reflect.StructField) string {
 	return name
 }
 
-// document takes in the jobs and calendars of a document.
+// document takes in the jobs, calendars and limits of a document.
 func (r *reader) document(n *yaml.Node) {
 	if n.Tag == tagNull || !r.strict(n, 0) {
 		return // it is empty, or its problems are known
@@ -57,8 +58,10 @@ func (r *reader) document(n *yaml.Node) {
 			switch {
 			case key.Value == keyCalendars && value.Kind == yaml.SequenceNode:
 				r.items(value, kindCalendar)
+			case key.Value == keyLimits && value.Kind == yaml.SequenceNode:
+				r.items(value, kindLimit)
 			case key.Value != keyItems:
-				r.heading(key, value, "JobList", "JobSpecList", "CalendarList")
+				r.heading(key, value, "JobList", "JobSpecList", "CalendarList", "LimitList")
 			}
 		}
 	}
@@ -72,16 +75,19 @@ func (r *reader) document(n *yaml.Node) {
 	r.items(list, of)
 }
 
-// items takes in jobs and calendars: of is the kind of those that do not tell.
+// items takes in jobs, calendars and limits: of is the kind of those that do not tell.
 func (r *reader) items(list *yaml.Node, of string) {
 	for _, item := range list.Content {
 		kind := of
 		if _, own := member(item, keyKind); own != nil {
 			kind = own.Value
 		}
-		if kind == kindCalendar {
+		switch kind {
+		case kindCalendar:
 			r.calendar(item)
-		} else {
+		case kindLimit:
+			r.limit(item)
+		default:
 			r.job(item)
 		}
 	}

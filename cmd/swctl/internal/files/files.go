@@ -1,11 +1,12 @@
-// Package files reads the jobs and calendars that people keep in files, as YAML or JSON, writes
-// them, and finds out how a group differs from them. Of each fault it says where it stands: file,
-// line and column.
+// Package files reads the jobs, calendars and limits that people keep in files, as YAML or JSON,
+// writes them, and finds out how a group differs from them. Of each fault it says where it stands:
+// file, line and column.
 //
 // YAML is read by a library, into a tree, and JSON into the same tree. What two readers of YAML
-// could take for two things is refused there: see strict. A document of swctl is a job as
-// job.Job's JSON has it, a list of jobs, or a JobList or Job as swctl list and swctl show print it.
-// One of the kind Calendar is a calendar, as swctl calendars show prints it.
+// could take for two things is refused there: see strict. A document of swctl is a job as job.Job's
+// JSON has it, a list of jobs, or a JobList or Job as swctl list and swctl show print it. One of
+// the kind Calendar is a calendar, as swctl calendars show prints it, and one of the kind Limit a
+// limit.
 package files
 
 import (
@@ -70,17 +71,18 @@ func (e Entry) PauseOptions(now time.Time) *admin.PauseOptions {
 // MaxFile is how long a file may be, in bytes: ten thousand jobs are a few megabytes.
 const MaxFile = 16 << 20
 
-// Contents are the jobs and the calendars of files, in their order.
+// Contents are the jobs, the calendars and the limits of files, in their order.
 type Contents struct {
 	Jobs      []Entry
 	Calendars []CalendarEntry
+	Limits    []LimitEntry
 }
 
-// Read reads the jobs and calendars of files, in their order, and checks each of them. A directory
-// stands for the files in it, and below it, whose names end in .yaml, .yml or .json. Names that
-// begin with a dot are left out. The path "-" is stdin.
+// Read reads the jobs, calendars and limits of files, in their order, and checks each of them. A
+// directory stands for the files in it, and below it, whose names end in .yaml, .yml or .json.
+// Names that begin with a dot are left out. The path "-" is stdin.
 func Read(paths []string, stdin io.Reader) (Contents, []Problem) {
-	r := reader{names: map[string]Place{}, calendars: map[string]Place{}}
+	r := reader{names: map[string]Place{}, named: map[string]Place{}}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		switch {
@@ -102,19 +104,30 @@ func Read(paths []string, stdin io.Reader) (Contents, []Problem) {
 
 // reader collects the contents of files.
 type reader struct {
-	file      string // that is read
-	found     Contents
-	problems  []Problem
-	names     map[string]Place // of the jobs so far
-	calendars map[string]Place // so far, likewise
+	file     string // that is read
+	found    Contents
+	problems []Problem
+	names    map[string]Place // of the jobs so far
+	named    map[string]Place // of the calendars and limits so far, by kind and name
 }
 
 // size is how much was read.
-func (r *reader) size() int { return len(r.found.Jobs) + len(r.found.Calendars) + len(r.problems) }
+func (r *reader) size() int {
+	return len(r.found.Jobs) + len(r.found.Calendars) + len(r.found.Limits) + len(r.problems)
+}
 
 func (r *reader) problemf(at Place, format string, args ...any) {
 	at.File = plain.OneLine(at.File)
 	r.problems = append(r.problems, Problem{at, plain.OneLine(fmt.Sprintf(format, args...))})
+}
+
+// once refuses a calendar, or a limit, that is there twice.
+func (r *reader) once(kind, name string, place Place) {
+	key := kind + " " + name
+	if at, ok := r.named[key]; ok && name != "" {
+		r.problemf(place, "the %s %s is there twice: it is at %s, too", strings.ToLower(kind), name, at)
+	}
+	r.named[key] = place
 }
 
 var endings = []string{".yaml", ".yml", ".json"}

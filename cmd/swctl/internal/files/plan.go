@@ -26,10 +26,10 @@ const (
 	Conflict  Action = "conflict"  // nothing is done: see Step.Why
 )
 
-// Step is the part of a plan for one job, or for one calendar.
+// Step is the part of a plan for one job, for one calendar, or for one limit.
 type Step struct {
 	Action Action `json:"action"`
-	// Kind is Calendar for a calendar, and absent for a job.
+	// Kind is Calendar for a calendar, Limit for a limit, and absent for a job.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name"`
 	// Place is where the files have the job: file:line:column. It is absent when that is nowhere.
@@ -44,11 +44,15 @@ type Step struct {
 	Error   string        `json:"error,omitempty"`
 
 	Is      job.Calendar        `json:"-"` // as in the files, of a calendar
-	Set     string              `json:"-"` // of the calendar from now on
+	Max     int                 `json:"-"` // likewise, of a limit
+	Set     string              `json:"-"` // of the calendar, or the limit, from now on
 	Job     job.Job             `json:"-"` // as in the files
 	Options admin.SubmitOptions `json:"-"` // that do it, of Create and Change
 	Was     admin.JobStatus     `json:"-"`
 }
+
+// IsLimit reports whether the step is for a limit.
+func (s *Step) IsLimit() bool { return s.Kind == kindLimit }
 
 // Options limit a plan.
 type Options struct {
@@ -59,12 +63,53 @@ type Options struct {
 	Now       time.Time // of the group
 }
 
-// Plan says how to have a group, which has these jobs and calendars, as the contents of files say.
-// The steps are in the order of the contents, and then by name. Calendars come before the jobs that
-// may name them, and those to be pruned after them.
-func Plan(found Contents, jobs []admin.JobStatus, calendars []admin.Calendar, opts Options) []Step {
-	set, prune := opts.planCalendars(found.Calendars, calendars)
-	return append(append(set, opts.planJobs(found.Jobs, jobs)...), prune...)
+// Group is the contents of a group.
+type Group struct {
+	Jobs      []admin.JobStatus
+	Calendars []admin.Calendar
+	Limits    []admin.Limit
+}
+
+// Plan says how to have a group as the contents of files say. The steps are in the order of the
+// contents, and then by name. Calendars and limits come before the jobs that may name them, and
+// those to be pruned after them.
+func Plan(found Contents, g Group, opts Options) []Step {
+	calendars, oldCalendars := opts.planCalendars(found.Calendars, g.Calendars)
+	limits, oldLimits := opts.planLimits(found.Limits, g.Limits)
+	return slices.Concat(calendars, limits, opts.planJobs(found.Jobs, g.Jobs), oldCalendars, oldLimits)
+}
+
+// known is a calendar, or a limit, that a group has.
+type known[T any] struct {
+	is       T
+	set, err string
+}
+
+// planNamed completes the steps that set records of a kind, and says which to delete afterwards.
+func planNamed[T any](opts Options, kind string, set []Step, left map[string]known[T], differ func(s *Step, was T)) (_, prune []Step) {
+	for i := range set {
+		s := &set[i]
+		was, exists := left[s.Name]
+		delete(left, s.Name)
+		s.Action, s.Kind, s.Set = Change, kind, cmp.Or(opts.Set, was.set)
+		if differ(s, was.is); s.Set != was.set {
+			s.differs("set", was.set, s.Set)
+		}
+		switch {
+		case !exists:
+			s.Action, s.Differences = Create, nil
+		case len(s.Differences) == 0 && was.err == "":
+			s.Action = Unchanged
+		case was.set != "" && was.set != s.Set && !opts.Force:
+			s.conflictf("it belongs to the set %s", was.set)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if opts.Prune && left[name].set == opts.Set {
+			prune = append(prune, Step{Action: Prune, Kind: kind, Name: name})
+		}
+	}
+	return set, prune
 }
 
 func (opts Options) planJobs(entries []Entry, jobs []admin.JobStatus) (steps []Step) {
@@ -144,8 +189,8 @@ func same(a, b job.Job) bool {
 	return bytes.Equal(was, is)
 }
 
-// Pruned counts the jobs that a plan cancels, and all jobs of the set. Calendars do not count: one
-// that is missed by a job is not deleted.
+// Pruned counts the jobs that a plan cancels, and all jobs of the set. Calendars and limits do not
+// count: one that is missed by a job is not deleted.
 func Pruned(steps []Step, jobs []admin.JobStatus, set string) (pruned, of int) {
 	for _, s := range steps {
 		if s.Action == Prune && s.Kind == "" {

@@ -9,13 +9,23 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// Documents are calendars and jobs in the order in which they are written.
-func Documents(calendars []Calendar, jobs []job.Job) []any {
+// Documents are jobs, with the calendars and the limits that they name.
+type Documents struct {
+	Calendars []Calendar
+	Limits    []Limit
+	Jobs      []job.Job
+}
+
+// All are the documents in the order in which they are written.
+func (d Documents) All() []any {
 	all := []any{}
-	for _, of := range calendars {
+	for _, of := range d.Calendars {
 		all = append(all, of)
 	}
-	for _, j := range jobs {
+	for _, of := range d.Limits {
+		all = append(all, of)
+	}
+	for _, j := range d.Jobs {
 		all = append(all, j)
 	}
 	return all
