@@ -43,11 +43,26 @@ func (ln *line) isFirst() bool {
 
 func seconds(ms int64) int64 { return ms / 1000 }
 
+// oldest is the slot that this instance waits for. A place is its own only when it has claimed it:
+// until then others must not believe that nobody waits.
+func (l *limit) oldest() (oldest waiter, waits bool) {
+	all := slices.Collect(maps.Values(l.called))
+	if len(l.waiting) > 0 {
+		all = append(all, l.waiting[0])
+	}
+	if l.line.mine != "" {
+		all = slices.AppendSeq(all, maps.Values(l.claiming))
+	}
+	if len(all) == 0 {
+		return waiter{}, false
+	}
+	return slices.MinFunc(all, older), true
+}
+
 // queue has this instance's node say what it waits for.
 func (ps *Places) queue(l *limit) {
 	j, want := ps.journal, ""
-	if len(l.waiting) > 0 {
-		w := l.waiting[0]
+	if w, waits := l.oldest(); waits {
 		want = zkrec.Waiter{Due: seconds(w.due), Need: w.need, SID: j.member.ID()}.Name()
 		ps.tend()
 	}
@@ -150,7 +165,7 @@ func (ps *Places) Joined() {
 		was := ps.limits[name]
 		delete(ps.limits, name)
 		l := ps.of(name)
-		l.waiting, l.called, l.trying, l.own = was.waiting, was.called, was.trying, was.own
+		l.waiting, l.called, l.claiming, l.trying, l.own = was.waiting, was.called, was.claiming, was.trying, was.own
 		if l.line.unsure = was.line.unsure || was.line.writing || was.line.mine != ""; l.line.unsure || len(l.waiting) > 0 {
 			ps.look(l)
 			ps.tend()

@@ -40,10 +40,11 @@ type limit struct {
 	trying    map[int]bool    // those that claims of this instance take which have no answer yet
 	parked    map[string]bool // slots whose claims wait for the reading
 
-	waiting []waiter          // this instance's, the oldest first
-	called  map[string]waiter // those whose turn it is, until they claim
-	line    line              // of the instances
-	idle    time.Duration     // Mono: since when places have been free for another instance; 0: they are not
+	waiting  []waiter          // this instance's, the oldest first
+	called   map[string]waiter // those whose turn it is, until they claim
+	claiming map[string]waiter // those whose claims have no answer yet
+	line     line              // of the instances
+	idle     time.Duration     // Mono: since when places have been free for another instance; 0: they are not
 }
 
 // waiter is a slot that waits for places.
@@ -68,7 +69,7 @@ func newPlaces(j *Journal) *Places { return &Places{journal: j, limits: make(map
 func (ps *Places) of(name string) *limit {
 	l := ps.limits[name]
 	if l == nil {
-		l = &limit{name: name, held: make(map[int]bool), own: make(map[int]bool), trying: make(map[int]bool), parked: make(map[string]bool), called: make(map[string]waiter)}
+		l = &limit{name: name, held: make(map[int]bool), own: make(map[int]bool), trying: make(map[int]bool), parked: make(map[string]bool), called: make(map[string]waiter), claiming: make(map[string]waiter)}
 		ps.limits[name] = l
 	}
 	return l
@@ -100,6 +101,7 @@ func (ps *Places) ready(slot string, needs map[string]int) bool {
 func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 	ps.leave(slot)
 	var all []zkrec.Place
+	claiming := make(map[string]waiter, len(claim.Limits))
 	for _, name := range slices.Sorted(maps.Keys(claim.Limits)) {
 		l, w := ps.of(name), waiter{slot: slot, due: dueSince(claim.Plan.Record.Run), need: claim.Limits[name]}
 		chosen := ps.choose(l, w)
@@ -109,13 +111,14 @@ func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 			ps.queue(l)
 			return false
 		}
+		claiming[name] = w
 		all = append(all, chosen...)
 	}
 	for _, place := range all {
 		ps.limits[place.Limit].trying[place.Number] = true
 	}
-	for name := range claim.Limits {
-		ps.queue(ps.limits[name])
+	for name, w := range claiming {
+		ps.limits[name].claiming[slot] = w
 	}
 	claim.Plan.Record.Places = zkrec.PlacesOf(all...)
 	return true
@@ -206,13 +209,14 @@ func (ps *Places) leave(slot string) {
 	}
 }
 
-// settled takes in that a claim was written, or not.
-func (ps *Places) settled(places zkrec.Places, err error) {
+// settled takes in that a slot's claim was written, or not.
+func (ps *Places) settled(slot string, places zkrec.Places, err error) {
 	for _, place := range places.List() {
 		l := ps.limits[place.Limit]
 		if l == nil {
 			continue // an heir's: nothing has asked for the limit here
 		}
+		delete(l.claiming, slot)
 		delete(l.trying, place.Number)
 		if l.held[place.Number] = true; err == nil {
 			l.own[place.Number] = true
@@ -222,6 +226,7 @@ func (ps *Places) settled(places zkrec.Places, err error) {
 		if len(l.trying) == 0 && len(l.waiting) > 0 && (err != nil || ps.free(l) > 0) {
 			ps.look(l) // others may have taken some at the same time
 		}
+		ps.queue(l)
 	}
 }
 

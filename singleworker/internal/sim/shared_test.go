@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
@@ -58,21 +60,21 @@ func (w *world) setLimits(least int) {
 
 func (w *world) setLimit(name string, places int) {
 	w.operate(fmt.Sprintf("set limit %s to %d", name, places), func(ctx context.Context) error {
-		return w.cluster.SetLimit(ctx, name, places)
+		return unless(w.cluster.SetLimit(ctx, name, places), admin.ErrConflict)
 	})
 }
 
-// changeLimit gives a limit another number of places, at times fewer than are taken, or than a job
-// needs; or it is not there for a while, as somebody has deleted its node.
+// changeLimit gives a limit another number of places, at times fewer than are taken, or somebody
+// spoils its node, for so long that nobody raises alarms for jobs which cannot run.
 func (w *world) changeLimit() {
 	name := draw(w, limitNames...)
 	if w.rng.IntN(4) > 0 {
-		w.setLimit(name, 1+w.rng.IntN(4))
+		w.setLimit(name, mostNeeded+w.rng.IntN(4))
 		return
 	}
-	is, away := 1+w.rng.IntN(4), w.upTo(2*w.Session)
+	is, away := mostNeeded+w.rng.IntN(4), w.upTo(2*w.Session)
 	w.operate("spoil limit "+name, func(ctx context.Context) error {
-		return w.cluster.Overwrite(ctx, w.cluster.Tree().Limit(name), []byte("{}"))
+		return unless(w.cluster.Overwrite(ctx, w.cluster.Tree().Limit(name), []byte("{}")), zkconn.ErrNoNode)
 	})
 	w.after(away, func() { w.setLimit(name, is) })
 }

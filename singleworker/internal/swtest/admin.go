@@ -6,7 +6,6 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -55,24 +54,12 @@ func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) err
 	return do(client)
 }
 
-// SetLimit writes a limit.
+// SetLimit gives a limit so many places, as an operator would. Otherwise it is like Submit.
 func (c *Cluster) SetLimit(ctx context.Context, name string, places int) error {
-	conn, err := zkconn.Open(zkconn.Config{
-		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
-	}, func(zkconn.Event) {})
-	if err != nil {
+	return c.Operate(ctx, func(client *admin.Client) error {
+		_, err := client.SetLimit(ctx, name, places, admin.LimitOptions{})
 		return err
-	}
-	defer conn.Close()
-	data := zkrec.Limit{Max: places}.Encode()
-	for _, path := range []string{c.tree.Root(), c.tree.Limits()} {
-		_, _ = conn.Multi(ctx, zkconn.CreateOp(path, nil))
-	}
-	_, err = conn.Multi(ctx, zkconn.CreateOp(c.tree.Limit(name), data), zkconn.CreateOp(c.tree.HeldPlaces(name), nil), zkconn.CreateOp(c.tree.Waiting(name), nil))
-	if errors.Is(err, zkconn.ErrNodeExists) {
-		_, err = conn.Multi(ctx, zkconn.SetOp(c.tree.Limit(name), data, zkconn.AnyVersion))
-	}
-	return err
+	})
 }
 
 // Overwrite writes one node regardless of its version, as a manual edit would. It tries once.

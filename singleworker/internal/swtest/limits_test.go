@@ -1,0 +1,225 @@
+package swtest_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
+	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/job"
+)
+
+// api are the places that a job needs which calls an API.
+var api = map[string]int{"api": 1}
+
+func setLimit(t *testing.T, c *swtest.Cluster, places int) {
+	t.Helper()
+	if err := c.SetLimit(t.Context(), "api", places); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// held are the slots that hold places.
+func held(c *swtest.Cluster) (slots []string) {
+	c.View(func(m *swtest.Model) {
+		for _, slot := range m.Held {
+			slots = append(slots, slot)
+		}
+	})
+	slices.Sort(slots)
+	return slots
+}
+
+// runsOf are the runs of a job.
+func runsOf(c *swtest.Cluster, name string) []swtest.Run {
+	return slices.DeleteFunc(c.Runs(), func(r swtest.Run) bool { return r.Job != name })
+}
+
+// askFor asks for a run.
+func askFor(t *testing.T, c *swtest.Cluster, name string) {
+	t.Helper()
+	err := c.Operate(t.Context(), func(client *admin.Client) error {
+		_, err := client.Trigger(t.Context(), name, admin.TriggerOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of two jobs that wait for a third one's place, in different instances, that whose tick is older
+// runs first, although the other one's instance gives the place back.
+func TestOlderTickTakesThePlaceFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c,
+			job.Job{Name: "long", Schedule: "0 * * * * ?", Instances: []string{"a"}, Limits: api},
+			job.Job{Name: "older", Schedule: "10 * * * * ?", Instances: []string{"b"}, Limits: api, MisfireGrace: time.Hour},
+			job.Job{Name: "younger", Schedule: "20 * * * * ?", Instances: []string{"a"}, Limits: api, MisfireGrace: time.Hour})
+		handlers := map[string]singleworker.Handler{"long": working(40 * time.Second), "older": working(time.Second), "younger": working(time.Second)}
+		for _, name := range []string{"a", "b"} {
+			c.Start(name, swtest.Setup{Handlers: handlers})
+		}
+		time.Sleep(settled + 10*time.Minute)
+		older, younger := runsOf(c, "older"), runsOf(c, "younger")
+		if len(older) < 10 || len(younger) < 10 {
+			t.Fatalf("%d and %d runs in ten minutes", len(older), len(younger))
+		}
+		for k := range 9 { // not the first, in which the instances start
+			if between := younger[k+1].Started.Sub(older[k+1].End()); between < 0 || between > 100*time.Millisecond {
+				t.Errorf("younger runs at %v, older from %v to %v", younger[k+1].Started, older[k+1].Started, older[k+1].End())
+			}
+		}
+		pass(t, c)
+	})
+}
+
+// A limit that is lowered ends no run. Nothing begins until the runs that hold places beyond it have
+// ended, and when it is raised those that wait begin at once.
+func TestLimitIsLoweredAndRaised(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 3)
+		work := working(20 * time.Second)
+		handlers := make(map[string]singleworker.Handler)
+		for _, name := range []string{"j0", "j1", "j2", "j3", "j4", "j5"} {
+			handlers[name] = work
+			submit(t, c, job.Job{Name: name, Schedule: "0 * * * * ?", Limits: api, MisfireGrace: time.Hour})
+		}
+		for _, name := range []string{"a", "b"} {
+			c.Start(name, swtest.Setup{Handlers: handlers})
+		}
+		time.Sleep(time.Until(c.Begun().Truncate(time.Minute).Add(5*time.Minute + 5*time.Second)))
+		running := func() int { return len(held(c)) }
+		want := func(after time.Duration, n int) {
+			t.Helper()
+			if time.Sleep(after); running() != n {
+				t.Errorf("%d runs hold places, want %d", running(), n)
+			}
+		}
+		want(0, 3)
+		setLimit(t, c, 1)
+		want(10*time.Second, 3)
+		want(10*time.Second, 1)
+		setLimit(t, c, 2)
+		want(time.Second, 2)
+		pass(t, c)
+	})
+}
+
+// The places of an owner that is killed are held until its heir has decided: a run that begins again
+// at once keeps them.
+func TestHeirGivesPlacesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		hangs := func(ctx context.Context, _ *singleworker.Run) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		handlers := map[string]singleworker.Handler{"lost": hangs, "again": hangs, "next": working(time.Second)}
+		submit(t, c, job.Job{Name: "lost", Schedule: "@manually", Limits: api, Interrupted: job.InterruptedSkip})
+		a := c.Start("a", swtest.Setup{Handlers: handlers})
+		time.Sleep(settled)
+		askFor(t, c, "lost")
+		time.Sleep(time.Second)
+		if got := held(c); !slices.Equal(got, []string{"lost"}) {
+			t.Fatalf("places are held by %v", got)
+		}
+		submit(t, c, job.Job{Name: "next", Schedule: "@manually", Limits: api})
+		c.Start("b", swtest.Setup{Handlers: handlers})
+		time.Sleep(settled)
+		askFor(t, c, "next")
+		time.Sleep(settled)
+		if n := len(runsOf(c, "next")); n != 0 {
+			t.Fatalf("%d runs began beside one that holds the only place", n)
+		}
+		a.Kill()
+		time.Sleep(2 * settled)
+		if n := len(runsOf(c, "next")); n != 1 {
+			t.Errorf("%d runs of the next job, want 1", n)
+		}
+		c.View(func(m *swtest.Model) {
+			if last := m.Jobs["lost"].Tick; last.State != history.StateLost || last.Places != "" {
+				t.Errorf("the run of the killed owner: %+v", last)
+			}
+		})
+		if got := held(c); len(got) > 0 {
+			t.Errorf("places are still held by %v", got)
+		}
+		pass(t, c)
+	})
+}
+
+// Ticks that wait for a place for so long that the next one comes are missed, with that reason.
+func TestTicksThatWaitedForAPlaceTooLong(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c, job.Job{Name: "long", Schedule: "0 * * * * ?", Limits: api}, job.Job{Name: "often", Schedule: "*/10 * * * * ?", Limits: api})
+		c.Start("a", swtest.Setup{Handlers: map[string]singleworker.Handler{"long": working(35 * time.Second), "often": working(time.Second)}})
+		time.Sleep(settled + 5*time.Minute)
+		limited := 0
+		c.View(func(m *swtest.Model) {
+			for _, row := range m.Jobs["often"].History.Entries {
+				if row.Reason == history.ReasonLimited && row.State == history.StateMissed {
+					limited += max(row.Count, 1)
+				}
+			}
+		})
+		if limited < 6 {
+			t.Errorf("%d ticks are missed because of the limit in five minutes, want some two a minute", limited)
+		}
+		pass(t, c)
+	})
+}
+
+// Somebody deletes nodes of a limit by hand: a place that a run holds, and the parents of all. The
+// jobs go on.
+func TestNodesOfLimitsAreDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c, job.Job{Name: "one", Schedule: "*/10 * * * * ?", Limits: api}, job.Job{Name: "two", Schedule: "*/10 * * * * ?", Limits: api})
+		for _, name := range []string{"a", "b"} {
+			c.Start(name, swtest.Setup{Handlers: map[string]singleworker.Handler{"one": working(2 * time.Second), "two": working(2 * time.Second)}})
+		}
+		tree := c.Tree()
+		time.Sleep(time.Until(c.Begun().Truncate(time.Minute).Add(3*time.Minute + 11*time.Second)))
+		if err := c.Delete(t.Context(), tree.HeldPlace(zkrec.Place{Limit: "api"})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second)
+		for _, parent := range []string{tree.HeldPlaces("api"), tree.Waiting("api")} {
+			if err := c.Delete(t.Context(), parent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := len(c.Runs())
+		time.Sleep(time.Minute)
+		if n := len(c.Runs()) - before; n < 10 {
+			t.Errorf("%d runs in a minute, want twelve", n)
+		}
+		pass(t, c)
+	})
+}
+
+// An instance that may start no further run leaves the places to the others.
+func TestFullInstanceLeavesPlaces(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c,
+			job.Job{Name: "busy", Schedule: "0 * * * * ?", Instances: []string{"a"}},
+			job.Job{Name: "waits", Schedule: "1 * * * * ?", Instances: []string{"a"}, Limits: api, MisfireGrace: time.Hour},
+			job.Job{Name: "runs", Schedule: "2-50/4 * * * * ?", Instances: []string{"b"}, Limits: api})
+		handlers := map[string]singleworker.Handler{"busy": working(50 * time.Second), "waits": working(time.Second), "runs": working(time.Second)}
+		c.Start("a", swtest.Setup{Handlers: handlers, Configure: func(cfg *singleworker.Config) { cfg.MaxRunning = 1 }})
+		c.Start("b", swtest.Setup{Handlers: handlers})
+		time.Sleep(settled + 5*time.Minute)
+		if waits, runs := len(runsOf(c, "waits")), len(runsOf(c, "runs")); waits < 5 || runs < 5*12 {
+			t.Errorf("%d and %d runs in five minutes, want 5 and 65", waits, runs)
+		}
+		pass(t, c)
+	})
+}
