@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/swjobs/singleworker/singleworker/internal/deeds"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/invalid"
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -119,4 +121,71 @@ func (ed editor) changeLimit(
 		return is.Encode(), outcome, err
 	}, ed.tree.HeldPlaces(name), ed.tree.Waiting(name))
 	return LimitChange(done), err
+}
+
+// FreePlaces gives back the places of a limit that are leaked: those that no open run has, as when
+// somebody has deleted the nodes of a job with ZooKeeper's own shell. It returns them. A place of a
+// run in progress stays, however long that runs. Errors: *invalid.FieldError for the name,
+// ErrNoLimit, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) FreePlaces(ctx context.Context, name string, opts LimitOptions) (freed []HeldPlace, err error) {
+	if err := job.CheckNodeName(name); err != nil {
+		return nil, &invalid.FieldError{Of: "limit", Field: "Name", Value: name, Err: err}
+	}
+	sent := make(map[int64]bool)
+	err = c.persist(ctx, func() error {
+		list, err := c.limits(ctx, []string{name})
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 && len(sent) == 0 {
+			return ErrNoLimit
+		}
+		for _, of := range list {
+			for _, place := range of.Held {
+				if !place.Leaked {
+					continue
+				}
+				if !sent[place.czxid] { // it is gone when the next reading does not have it
+					freed = append(freed, place)
+				}
+				if sent[place.czxid] = true; opts.DryRun {
+					continue
+				}
+				if err := c.freePlace(ctx, name, place); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("limit %s: %w", name, uncertain(err, len(sent) > 0 && !opts.DryRun))
+	}
+	return freed, nil
+}
+
+// freePlace deletes the node of a place, if it is the one that was read, and the slot's tick record
+// is still the one that does not have it.
+func (w writer) freePlace(ctx context.Context, limit string, place HeldPlace) error {
+	path := w.rd.tree.HeldPlace(zkrec.Place{Limit: limit, Number: place.Place})
+	ops := []zkconn.Op{zkconn.DeleteOp(path, zkconn.AnyVersion)}
+	if place.tick >= 0 {
+		ops = append(ops, zkconn.CheckOp(w.rd.tree.Tick(place.Slot), place.tick))
+	}
+	deed := w.deed(ctx, zkrec.DeedFree, Who{}, place.Slot)
+	deed.Where = limit
+	_, err := deeds.Write(ctx, w.rd.conn, w.rd.tree, deed, ops, func(ops []zkconn.Op) ([]zkconn.Stat, error) {
+		return w.rd.conn.MultiOn(ctx, path, place.czxid, ops...)
+	})
+	if !errors.Is(err, zkconn.ErrNotEmpty) {
+		return err
+	}
+	// An earlier try was cut off, or another operator is at it: only the proofs of these are there.
+	proofs, err := w.rd.children(ctx, path)
+	for _, name := range proofs {
+		if _, gone := w.rd.conn.Multi(ctx, zkconn.DeleteOp(path+"/"+name, zkconn.AnyVersion)); err == nil && !moved(gone) {
+			err = gone
+		}
+	}
+	return cmp.Or(err, zkconn.ErrBadVersion)
 }

@@ -246,6 +246,37 @@ func TestLeakedPlace(t *testing.T) {
 		if want := "[0 report false 1 sync false 2 ended true 3 gone true]"; fmt.Sprint(leaked) != want {
 			t.Errorf("%v, want %s", leaked, want)
 		}
+		free := func(opts LimitOptions) string {
+			t.Helper()
+			freed, err := w.c.FreePlaces(w.Context(), "api", opts)
+			w.must(err)
+			var slots []string
+			for _, place := range freed {
+				slots = append(slots, place.Slot)
+			}
+			return strings.Join(slots, " ")
+		}
+		if slots := free(LimitOptions{DryRun: true}); slots != "ended gone" || len(w.limit("api").Held) != 4 {
+			t.Errorf("a dry run: %q of %+v", slots, w.limit("api").Held)
+		}
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
+		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
+		if slots := free(LimitOptions{}); slots != "ended gone" || len(w.limit("api").Held) != 2 {
+			t.Errorf("freed: %q, left: %+v", slots, w.limit("api").Held)
+		}
+		if slots := free(LimitOptions{}); slots != "" {
+			t.Errorf("freed again: %q", slots)
+		}
+		if _, err := w.c.FreePlaces(w.Context(), "none", LimitOptions{}); !errors.Is(err, ErrNoLimit) {
+			t.Errorf("a limit that is not there: %v", err)
+		}
+		w.multi(zkcreate(w.c.tree.HeldPlace(zkrec.Place{Limit: "api", Number: 3}), []byte("gone")))
+		g, err := w.c.Group(w.Context())
+		w.must(err)
+		e, err := w.c.Examine(w.Context(), g)
+		if w.must(err); len(e.Limits) != 1 || len(e.Limits[0].Held) != 3 || !e.Limits[0].Held[2].Leaked {
+			t.Errorf("examined: %+v", e.Limits)
+		}
 	})
 }
 

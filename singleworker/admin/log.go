@@ -15,11 +15,11 @@ type LogEntry struct {
 	At time.Time `json:"at"` // on ZooKeeper's clock
 	// Kind is "submit", "replace", "set", "rollback", "pause", "resume", "cancel", "undelete",
 	// "clear", "repair", "drain", "disable", "enable", "acl" (roles), "freeze", "unfreeze",
-	// "set-calendar", "delete-calendar", "set-limit" or "delete-limit", or what was asked: "trigger",
-	// "backfill", "stop-run" or "withdraw", which cancels requests. "declare" if a program's code has
-	// replaced what a job was, or created it while it ran. "outage" if ZooKeeper did not answer the
-	// instance From for more than 3 seconds: at most two instances tell of each. "unreadable" if the
-	// entry cannot be read. Newer versions have others.
+	// "set-calendar", "delete-calendar", "set-limit", "delete-limit" or "free-places", or what was
+	// asked: "trigger", "backfill", "stop-run" or "withdraw", which cancels requests. "declare" if a
+	// program's code has replaced what a job was, or created it while it ran. "outage" if ZooKeeper
+	// did not answer the instance From for more than 3 seconds: at most two instances tell of each.
+	// "unreadable" if the entry cannot be read. Newer versions have others.
 	Kind   string   `json:"kind"`
 	Jobs   []string `json:"jobs"`           // the first few; shards are named as such
 	More   int      `json:"more,omitempty"` // how many jobs there are beside those

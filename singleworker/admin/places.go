@@ -35,10 +35,12 @@ type HeldPlace struct {
 	Place int       `json:"place"` // from 0
 	Slot  string    `json:"job"`   // whose run holds it: a job, or a shard, such as "report[3]"
 	Since time.Time `json:"since,omitzero"`
-	// Leaked means that no open run has the place, so nobody gives it back. Only Client.Limits tells.
+	// Leaked means that no open run has the place, so nobody gives it back: see Client.FreePlaces.
+	// Only Client.Limits tells.
 	Leaked bool `json:"leaked,omitempty"`
 
-	czxid int64
+	czxid int64 // of the place
+	tick  int32 // the version of the slot's tick record, of a place that is leaked; -1 if there is none
 }
 
 // WaitingInstance is an instance of which runs wait for places of a limit.
@@ -171,9 +173,15 @@ func (rd reader) findLeaks(ctx context.Context, list []Limit) error {
 	var suspects []int
 	for i, r := range results {
 		of := zkrec.Place{Limit: limits[i], Number: held[i].Place}
-		if missing := errors.Is(r.Err, zkconn.ErrNoNode); missing || r.Err == nil && !hasPlace(r, of) {
-			suspects = append(suspects, i)
+		switch {
+		case errors.Is(r.Err, zkconn.ErrNoNode):
+			held[i].tick = -1
+		case r.Err != nil || hasPlace(r, of):
+			continue
+		default:
+			held[i].tick = r.Stat.Version
 		}
+		suspects = append(suspects, i)
 	}
 	if len(suspects) == 0 {
 		return nil

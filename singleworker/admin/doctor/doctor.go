@@ -62,6 +62,7 @@ func Checks(e admin.Examination) []Check {
 	x.sizes()
 	x.access()
 	x.freeze()
+	x.limits()
 	x.jobs()
 	return x.sorted()
 }
@@ -245,6 +246,27 @@ func sizeOf(n, limit int) reason.Severity {
 }
 
 func kib(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10)) }
+
+// limits finds places that no run has: nobody gives them back.
+func (x *examiner) limits() {
+	leaks := false
+	for _, of := range x.Limits {
+		var slots []string
+		for _, place := range of.Held {
+			if place.Leaked {
+				slots = append(slots, place.Slot)
+			}
+		}
+		if len(slots) > 0 {
+			leaks = true
+			x.add("limits", reason.Warning, slots, "swctl limits free "+plain.Quoted(of.Name), "limit %s: %s of %d held for runs that are gone: %s",
+				of.Name, counted(len(slots), "place"), of.Max, some(slots))
+		}
+	}
+	if len(x.Limits) > 0 && !leaks {
+		x.add("limits", reason.Fine, nil, "", "each place of a limit that is held is a run's in progress")
+	}
+}
 
 func (x *examiner) access() {
 	open := new(zkconn.OpenACLError)

@@ -46,6 +46,7 @@ const (
 	DeedDeleteCalendar = "delete-calendar"
 	DeedLimit          = "set-limit"
 	DeedDeleteLimit    = "delete-limit"
+	DeedFree           = "free-places" // that no run has
 
 	DeedOutage = "outage" // nobody's deed: ZooKeeper did not answer the instance From since Since until Until
 )

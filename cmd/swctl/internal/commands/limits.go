@@ -119,6 +119,32 @@ func deleteLimitCommand(e *env) *cmdline.Command {
 	}
 }
 
+func freeLimitCommand(e *env) *cmdline.Command {
+	return &cmdline.Command{
+		Name: "limits free", Args: "NAME",
+		Short: "give back places that no run has",
+		Long: `Whatever ends a run gives its places back. After a change with ZooKeeper's own shell, or a restore
+of part of its data, a place may be held for a run that is gone: swctl doctor tells. A place of a
+run in progress stays: swctl stop-run ends that.`,
+		Examples: `swctl limits free crm-api --dry-run`,
+		Flags:    append([]cmdline.Flag{{Name: flagDryRun, Usage: "only list them"}}, whoFlags(inLog)...),
+		Run: e.run(func(ctx context.Context, c *call) error {
+			name, err := c.theName("limit", "swctl limits")
+			if err != nil {
+				return err
+			}
+			dry := c.Flags.Bool(flagDryRun)
+			return c.connected(ctx, func(ctx context.Context, client group.Client) error {
+				freed, err := client.FreePlaces(ctx, name, admin.LimitOptions{DryRun: dry})
+				if err != nil {
+					return err
+				}
+				return c.put(api.New("FreedPlaces", api.Named{Name: name}, api.ItemsOf(freed)), func(p render.Page) { p.Freed(name, freed, dry) })
+			})
+		}),
+	}
+}
+
 func changeLimit(
 	ctx context.Context, c *call, change func(context.Context, group.Client, admin.LimitOptions) (admin.LimitChange, error),
 ) error {

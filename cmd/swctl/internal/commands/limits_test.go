@@ -33,6 +33,11 @@ func (f *fakeClient) DeleteLimit(ctx context.Context, name string, opts admin.Li
 	return admin.LimitChange{Outcome: admin.OutcomeDeleted, Name: name}, f.begin(ctx, fmt.Sprintf("DeleteLimit %s %v", name, opts.DryRun))
 }
 
+func (f *fakeClient) FreePlaces(ctx context.Context, name string, opts admin.LimitOptions) ([]admin.HeldPlace, error) {
+	list, _ := f.Limits(ctx)
+	return list[0].Held[1:], f.begin(ctx, fmt.Sprintf("FreePlaces %s %v", name, opts.DryRun))
+}
+
 func TestLimitsGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -42,6 +47,7 @@ func TestLimitsGolden(t *testing.T) {
 		"limits", "limits -o json", "limits show crm-api", "limits show spoilt", "limits show crm-api -o json", "limits show none", "limits show",
 		"limits set crm-api --max 3", "limits set crm-api --max 3 --dry-run -o json", "limits set crm-api", "limits set --max 3", "limits set crm-api --max 0",
 		"limits set crm-api --max 1001", "limits delete old", "limits delete old --dry-run", "limits delete crm-api",
+		"limits free crm-api --dry-run", "limits free crm-api", "limits free crm-api -o json", "limits free",
 	} {
 		texts = append(texts, h.transcript(strings.Fields(line)...))
 	}

@@ -81,6 +81,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Limits(ctx context.Context) ([]admin.Limit, error)
 	SetLimit(ctx context.Context, name string, places int, opts admin.LimitOptions) (admin.LimitChange, error)
 	DeleteLimit(ctx context.Context, name string, opts admin.LimitOptions) (admin.LimitChange, error)
+	FreePlaces(ctx context.Context, name string, opts admin.LimitOptions) ([]admin.HeldPlace, error)
 
 	Roles(ctx context.Context) (admin.Roles, error)
 	SetRoles(ctx context.Context, roles admin.Roles) (admin.RolesSet, error)

@@ -40,3 +40,17 @@ func (p Page) Limit(of admin.Limit) {
 		p.linef("waiting: %s, for a run that was due %s", w.InstanceID, p.moment(w.Since, time.UTC))
 	}
 }
+
+// Freed lists the places that were given back.
+func (p Page) Freed(name string, freed []admin.HeldPlace, dry bool) {
+	did := "was given back"
+	if dry {
+		did = "is held for no run (dry run: nothing was changed)"
+	}
+	for _, place := range freed {
+		p.linef("limit %s: place %d of %s %s", name, place.Place, place.Slot, did)
+	}
+	if len(freed) == 0 {
+		p.linef("limit %s: each place that is held is a run's in progress", name)
+	}
+}
