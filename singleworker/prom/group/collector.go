@@ -61,6 +61,7 @@ type reading struct {
 	errors    uint64
 	jobs      []admin.JobStatus // sorted by name
 	instances []admin.Instance
+	limits    []admin.Limit // none, unless a job names one
 	omitted   int
 	err       error
 }
@@ -102,6 +103,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	groupTable.Describe(ch)
 	jobTable.Describe(ch)
 	instanceTable.Describe(ch)
+	limitTable.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -117,6 +119,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, i := range c.latest.instances {
 		if job.CheckNodeName(i.ID) == nil { // otherwise somebody made the node, and its name may be no text
 			instanceTable.Collect(ch, i, group, i.ID)
+		}
+	}
+	for _, l := range c.latest.limits {
+		if job.CheckNodeName(l.Name) == nil { // otherwise as of an instance
+			limitTable.Collect(ch, limitOf{l, c.latest.at}, group, l.Name)
 		}
 	}
 	for _, j := range c.latest.jobs[:len(c.latest.jobs)-c.latest.omitted] {
@@ -135,7 +142,7 @@ func (c *Collector) read() {
 	begun := time.Now()
 	l.reads++
 	if l.err = c.fetch(ctx); l.err != nil {
-		l.up, l.jobs, l.instances, l.omitted = false, nil, nil, 0
+		l.up, l.jobs, l.instances, l.limits, l.omitted = false, nil, nil, nil, 0
 		l.errors++
 		return
 	}
@@ -160,6 +167,12 @@ func (c *Collector) fetch(ctx context.Context) (err error) {
 		return err
 	}
 	slices.SortFunc(c.latest.jobs, func(a, b admin.JobStatus) int { return strings.Compare(a.Name, b.Name) })
+	c.latest.limits = nil
+	if slices.ContainsFunc(c.latest.jobs, func(j admin.JobStatus) bool { return len(j.Job.Limits) > 0 }) {
+		if c.latest.limits, err = c.client.Limits(ctx); err != nil {
+			return err
+		}
+	}
 	c.latest.instances, err = c.client.Instances(ctx)
 	return err
 }

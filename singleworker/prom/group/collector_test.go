@@ -210,6 +210,36 @@ func (w *world) overdue() map[string]float64 {
 	return late
 }
 
+// A limit has metrics once a job names one: how many places runs hold, and for how long others wait.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, group.Options{Interval: time.Second})
+		client, err := admin.Dial(w.t.Context(), admin.Config{Servers: "zkdev", ServerType: "billing", Dial: w.Server().Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := client.SetLimit(t.Context(), "api", 1, admin.LimitOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.want(map[string]string{"up": "1", "limit_places api": ""})
+		begun := time.Now()
+		long := func(ctx context.Context, _ *singleworker.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		for _, name := range []string{"a", "b"} {
+			w.Submit(singleworker.Job{Name: name, Schedule: "0 * * * * ?", Limits: map[string]int{"api": 1}})
+		}
+		w.Start("app-1", map[string]singleworker.Handler{"a": long, "b": long})
+		time.Sleep(time.Until(begun.Add(50 * time.Second)))
+		w.want(map[string]string{"limit_places api": "1", "limit_places_held api": "0", "limit_instances_waiting api": "0", "limit_wait_seconds api": "0"})
+		time.Sleep(40 * time.Second)
+		w.want(map[string]string{"limit_places api": "1", "limit_places_held api": "1", "limit_instances_waiting api": "1", "limit_wait_seconds api": "30", "jobs limited": "1"})
+	})
+}
+
 // The last success is remembered when no record tells of it any more; of shards it is the oldest.
 func TestLastSuccess(t *testing.T) {
 	t.Parallel()

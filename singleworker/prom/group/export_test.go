@@ -24,6 +24,7 @@ func Page() string {
 	b.WriteString("# Metrics of a group\n\nThe metrics that swexporter exports, made of the tables in the code. The [guide](../../GUIDE.md#metrics) has how to use them.\n\n")
 	b.WriteString("Of the group:\n\n" + groupTable.Page() + "\n")
 	b.WriteString("Of each instance:\n\n" + instanceTable.Page() + "\n")
+	b.WriteString("Of each limit, if jobs name limits:\n\n" + limitTable.Page() + "\n")
 	b.WriteString("Of each job:\n\n" + jobTable.Page())
 	return b.String()
 }

@@ -59,6 +59,28 @@ var instanceTable = metric.NewTable([]string{"server_type", "instance_id"}, []me
 	}),
 })
 
+// limitOf is the source of a limit's metrics.
+type limitOf struct {
+	admin.Limit
+
+	at time.Time
+}
+
+var limitTable = metric.NewTable([]string{"server_type", "limit"}, []metric.Metric[limitOf]{
+	metric.Row("singleworker_group_limit_places", metric.Gauge, nil, "Places that the limit has.", func(l limitOf, o *metric.Out) { o.Value(float64(l.Max)) }),
+	metric.Row("singleworker_group_limit_places_held", metric.Gauge, nil, "Places that runs hold.", func(l limitOf, o *metric.Out) { o.Value(float64(len(l.Held))) }),
+	metric.Row("singleworker_group_limit_instances_waiting", metric.Gauge, nil, "Instances of which runs wait for places.", func(l limitOf, o *metric.Out) {
+		o.Value(float64(len(l.Waiting)))
+	}),
+	metric.Row("singleworker_group_limit_wait_seconds", metric.Gauge, nil, "For how long the run has been due that has waited longest; 0 if none waits.", func(l limitOf, o *metric.Out) {
+		if len(l.Waiting) == 0 {
+			o.Value(0)
+			return
+		}
+		o.Value(max(0, l.at.Sub(l.Waiting[0].Since).Seconds()))
+	}),
+})
+
 // status is the source of a job's metrics.
 type status struct {
 	admin.JobStatus
@@ -143,5 +165,5 @@ var jobTable = metric.NewTable([]string{"server_type", "job_name"}, []metric.Met
 
 // Names lists the metrics as queries name them.
 func Names() []string {
-	return slices.Concat(groupTable.Names(), instanceTable.Names(), jobTable.Names())
+	return slices.Concat(groupTable.Names(), instanceTable.Names(), limitTable.Names(), jobTable.Names())
 }
