@@ -27,6 +27,7 @@ type Reader interface { //nolint:interfacebloat // it stands for half of a type
 	Log(ctx context.Context, opts admin.LogOptions) ([]admin.LogEntry, error)
 	Gone(ctx context.Context) ([]admin.GoneInstance, error)
 	Calendars(ctx context.Context) ([]admin.Calendar, error)
+	Limits(ctx context.Context) ([]admin.Limit, error)
 	Watch(ctx context.Context, opts admin.WatchOptions) iter.Seq2[admin.Event, error]
 	Clock() (now time.Time, ahead time.Duration, own bool)
 }

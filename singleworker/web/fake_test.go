@@ -27,6 +27,7 @@ type fake struct {
 	instances []admin.Instance
 	orders    []admin.Order
 	calendars []admin.Calendar
+	limits    []admin.Limit
 	log       []admin.LogEntry
 	requests  []admin.Request
 	calls     map[string]int
@@ -84,6 +85,11 @@ func newFake() *fake {
 		{ID: "app-2", Incarnation: "2", Host: "db8", PID: 17, StartedAt: noon.Add(-3 * time.Minute), Owned: 1, Weight: 1, MaxSlots: 20, State: admin.InstanceWrongClock, ClockOffset: &offset},
 	}
 	f.orders = []admin.Order{{InstanceID: "app-9", By: "bob@ops", Reason: "disk", At: noon.Add(-time.Hour)}}
+	f.limits = []admin.Limit{{
+		Name: "crm-api", Max: 2, Set: "files", Jobs: []string{"nightly", "orphan"},
+		Held:    []admin.HeldPlace{{Place: 0, Slot: "nightly", Since: noon.Add(-time.Minute)}, {Place: 1, Slot: "gone[3]", Since: noon.Add(-time.Hour), Leaked: true}},
+		Waiting: []admin.WaitingInstance{{InstanceID: "app-1", Since: noon.Add(-time.Minute)}},
+	}, {Name: "spoilt", Error: "not JSON"}}
 	f.calendars = []admin.Calendar{
 		{
 			Name: "holidays", Is: job.Calendar{TimeZone: "Europe/Berlin", Yearly: []string{"01-01", "12-25..12-26"}}, Since: noon.Add(-time.Hour), Set: "files", Jobs: []string{"nightly", "orphan"},
@@ -218,6 +224,10 @@ func (f *fake) Log(ctx context.Context, _ admin.LogOptions) ([]admin.LogEntry, e
 	return f.log, f.begin(ctx, "Log")
 }
 
+func (f *fake) Limits(ctx context.Context) ([]admin.Limit, error) {
+	return f.limits, f.begin(ctx, "Limits")
+}
+
 func (f *fake) Calendars(ctx context.Context) ([]admin.Calendar, error) {
 	return f.calendars, f.begin(ctx, "Calendars")
 }
@@ -345,5 +355,5 @@ func (s site) wants(path string, texts ...string) {
 
 // paths are all pages, of the fake.
 var paths = []string{"/", "/jobs", "/job?name=nightly", "/job?name=parts", "/job?name=parts%5B1%5D", "/job?name=broken", "/instances", "/instance?id=app-2",
-	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/calendars", "/log", "/log?job=nightly", "/doctor", "/edit?name=nightly",
+	"/timeline", "/timeline?by=instance&span=7d&end=2000-01-01T09:00:00Z", "/owners", "/calendar", "/calendars", "/limits", "/log", "/log?job=nightly", "/doctor", "/edit?name=nightly",
 }

@@ -94,6 +94,11 @@ func (g *group) calendars(ctx context.Context) ([]admin.Calendar, error) {
 	return detail(ctx, g.readings, "calendars", g.client.Calendars)
 }
 
+// limits are as calendars.
+func (g *group) limits(ctx context.Context) ([]admin.Limit, error) {
+	return detail(ctx, g.readings, "limits", g.client.Limits)
+}
+
 // jobLog holds the log's entries of a job, or of a shard. Without a log, that is nothing.
 func (g *group) jobLog(ctx context.Context, name string) (reading, error) {
 	if g.log == nil {

@@ -47,11 +47,14 @@ func TestTextOfOthersIsText(t *testing.T) {
 			Order: &admin.Order{By: evil, Reason: evil, Host: evil},
 		}}
 		f.orders = []admin.Order{{InstanceID: evil, By: evil, Reason: evil}}
+		f.limits = []admin.Limit{{
+			Name: evil, Error: evil, Set: evil, Jobs: []string{evil}, Held: []admin.HeldPlace{{Slot: evil}}, Waiting: []admin.WaitingInstance{{InstanceID: evil}},
+		}, {Name: evil, Held: []admin.HeldPlace{{Slot: evil}}}}
 		f.calendars = []admin.Calendar{{Name: evil, Error: evil, Set: evil, Jobs: []string{evil}, Is: job.Calendar{TimeZone: evil, Dates: []string{evil}}}}
 		f.requests = []admin.Request{{Slot: evil, Kind: evil, By: evil, Reason: evil}}
 		s := serve(t, f, Options{Title: evil, AllowActions: true, Token: token})
 		q := url.QueryEscape(evil)
-		for _, path := range []string{"/", "/jobs", "/job?name=" + q, "/instances", "/instance?id=" + q, "/calendars", "/jobs?q=" + q + "&state=" + q + "&page=" + q} {
+		for _, path := range []string{"/", "/jobs", "/job?name=" + q, "/instances", "/instance?id=" + q, "/calendars", "/limits", "/jobs?q=" + q + "&state=" + q + "&page=" + q} {
 			harmless(t, path, s.get(path))
 		}
 		for _, path := range []string{"/job?name=no" + q, "/instance?id=no" + q, "/job?name=" + q + "&at=" + q} {

@@ -32,6 +32,9 @@ func (s *snapshot) rest() time.Duration {
 // jobSize is the size of a job beside its texts, in bytes, about.
 const jobSize = 4 << 10
 
+// placeSize is the size of a place of a limit, or of a name beside it, in bytes, about.
+const placeSize = 1 << 9
+
 // sizeOf is about how many bytes of memory the outcome of a reading takes.
 func sizeOf(value any) (n int) {
 	switch v := value.(type) {
@@ -56,6 +59,10 @@ func sizeOf(value any) (n int) {
 		}
 	case []admin.Calendar:
 		n = jobSize * (1 + len(v)) // of each, some have 8 KiB
+	case []admin.Limit:
+		for _, of := range v {
+			n += jobSize + placeSize*(len(of.Held)+len(of.Waiting)+len(of.Jobs))
+		}
 	case admin.InstanceDetails:
 		n = jobSize * (1 + len(v.Slots))
 	default:

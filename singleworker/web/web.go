@@ -146,7 +146,7 @@ func (h handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*http.Request, *snapshot) (view, error){
 		"/{$}": h.pages.attention, "/jobs": h.pages.jobs, "/job": h.pages.job, "/instances": h.pages.instances, "/instance": h.pages.instance,
-		"/timeline": h.pages.timeline, "/owners": h.pages.owners, "/calendar": h.pages.calendar, "/calendars": h.pages.calendars,
+		"/timeline": h.pages.timeline, "/owners": h.pages.owners, "/calendar": h.pages.calendar, "/calendars": h.pages.calendars, "/limits": h.pages.limits,
 		"/doctor": h.pages.doctor, "/log": h.pages.whoDid, "/edit": h.pages.edit,
 	} {
 		mux.Handle("GET "+path, h.visitors.inTurn(h.pages.page(page)))

@@ -435,3 +435,24 @@ func TestCalendars(t *testing.T) {
 		s.wants("/calendars", "has no calendars")
 	})
 }
+
+// The page of limits has who holds places, and who waits, and a job's page leads there.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		awaitNoon()
+		f := newFake()
+		s := serve(t, f, Options{})
+		s.wants("/limits", "2 of 2", `<a href="job?name=nightly">nightly</a>`, "gone[3]", "swctl limits free",
+			`<a href="instance?id=app-1">app-1</a>`, "not JSON", "of files")
+		s.wants("/calendar", `<a href="limits">`)
+		for i := range f.jobs {
+			f.jobs[i].Job.Limits = map[string]int{"crm-api": 1, "db": 2}
+		}
+		time.Sleep(maxRest)
+		s.wants("/job?name=nightly", `<a href="limits">crm-api db ×2 </a>`)
+		f.limits = nil
+		time.Sleep(maxRest)
+		s.wants("/limits", "has no limits")
+	})
+}

@@ -57,7 +57,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{"group.go"},
 	{"documents.go", "feed.go", "pages.go"},
 	{"chart.go", "drawing.go", "instances.go", "job.go", "jobs.go", "owners.go", "problems.go", "timeline.go", "whodid.go"},
-	{"calendars.go", "load.go"},
+	{"calendars.go", "limits.go", "load.go"},
 	{"calendar.go"},
 	{"actions.go"}, {"put.go"}, {"edit.go"},
 	{"web.go"},
