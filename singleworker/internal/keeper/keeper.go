@@ -89,12 +89,10 @@ func New(loop *session.Loop, c *catalog.Catalog, o *owner.Owner, r Reporter, sel
 	}
 }
 
-// Joined has everything read again.
+// Joined has everything read again. All that was known is forgotten: the servers may have lost it.
 func (k *Keeper) Joined() {
 	for _, j := range k.jobs {
-		if j.duty != nil {
-			j.duty.nextLook = 0
-		}
+		j.duty = nil
 	}
 }
 
@@ -278,7 +276,7 @@ func (k *Keeper) fetchRoot(ctx context.Context, job, first string, sharded bool)
 // tend does the next thing that the shards need. It reports whether they need nothing.
 func (k *Keeper) tend(j *kept, d *duty) (rest bool) {
 	unread := slices.ContainsFunc(d.slots, func(s *keptSlot) bool { return !s.known || s.reading.Running() })
-	if unread || !d.rootKnown || d.writing || j.completing.writing {
+	if unread || !d.rootKnown || d.writing || j.completing.writing || !k.loop.Joined() {
 		return false
 	}
 	layout := j.Spec.ActiveLayout()

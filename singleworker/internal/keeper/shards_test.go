@@ -139,6 +139,43 @@ func TestKeeperOfShardsChanges(t *testing.T) {
 	})
 }
 
+// A keeper knows the result of a shard that the servers then lose. Before it has joined again it
+// hears of another shard's result: the tick is not complete, for the first one's run is open.
+func TestResultOfAShardIsLost(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSharded(2)
+		a := start(g, "a")
+		roomtest.Pass(3 * roomtest.SyncPeriod)
+		const tick = 60_000
+		results := make(map[string]ticks.Commit)
+		for _, slot := range a.Slots() {
+			o := a.Owned[slot]
+			result := roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, slot, tick)), history.StateOK)
+			result.Slot = slot
+			results[slot] = result
+		}
+		snapshot := g.Server.Snapshot()
+		a.MustCommit(results["job[0]"])
+		roomtest.Pass(time.Second) // it reads that
+		a.Do(func() { a.Prepare = func(context.Context, int) error { <-time.After(time.Second); return nil } })
+		a.Client.Partition()
+		if err := g.Server.Restore(snapshot); err != nil {
+			g.T.Fatal(err)
+		}
+		roomtest.Pass(time.Second) // the editor connects again
+		g.Set(g.Tree.Tick("job[1]"), results["job[1]"].Plan.Record.Encode())
+		a.Client.Heal()
+		wantCompleted(g, nil, a)
+		data, _, _ := g.Get(g.Tree.Shards("job"))
+		if complete, err := zkrec.ParseComplete(data); err != nil || complete.Tick >= tick {
+			g.T.Errorf("complete: %s, %v, although the run of a shard is open", data, err)
+		}
+		a.MustCommit(results["job[0]"])
+		wantCompleted(g, []string{"job at 60000: ok ok"}, a)
+	})
+}
+
 // A job is resharded even if replies are lost.
 // A keeper that has lost the first slot reports nothing: its successor does.
 func TestLateReportOfCompleteTicksIsRefused(t *testing.T) {
