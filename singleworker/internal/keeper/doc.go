@@ -59,7 +59,8 @@
 // a newer schema when no live instance reads it. The cost is two reads per job and tick or
 // AlarmAfter, whichever is longer, and four more during a run, however many instances there are:
 // with 1,000 jobs that run each minute, at most 100 reads/s of the 19,000/s that one server
-// answers.
+// answers. A watcher that has connected again looks at each slot within AlarmAfter: the servers may
+// have lost what accounted for its ticks, and the owners have that time to account for them again.
 //
 // A watcher that finds a spec or a tick record written more than MaxClockOffset ahead of the
 // group's time writes, at the version that it read, that it was written now. The owner reads such

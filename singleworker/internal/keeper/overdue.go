@@ -3,6 +3,8 @@ package keeper
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/catalog"
@@ -35,6 +37,7 @@ type watch struct {
 	changes int           // likewise
 	mine    bool          // this instance is one of the job's watchers
 	since   time.Duration // Mono: since when it is, or is not
+	attempt int           // to join, in which the slots are looked at
 	dated   bool          // the times of the spec were corrected, or need not be
 	slots   []*watched    // by shard; of one layout, for a change makes another watch
 	// parts are the slots of a job that runs on every instance, one for each instance that takes jobs.
@@ -94,6 +97,10 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 		o.watchInvalid(job, known)
 		return
 	}
+	if attempt := o.loop.Attempt(); attempt != known.attempt {
+		known.attempt = attempt
+		known.lookBy(now.Add(job.Ticks.Policy.WithDefaults().AlarmAfter)) // the owners account for what was lost first
+	}
 	if job.Spec.Job.Everywhere { // which instances take jobs may change at any time
 		agenda.By(job, next)
 	}
@@ -136,6 +143,16 @@ func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []
 	}
 	known.parts = parts
 	return slots
+}
+
+// lookBy has each slot be looked at by then: what accounted for its ticks may have been lost with
+// the connection.
+func (w *watch) lookBy(then time.Time) {
+	for _, slot := range slices.AppendSeq(slices.Clone(w.slots), maps.Values(w.parts)) {
+		if then.Before(slot.lookAt) {
+			slot.lookAt = then
+		}
+	}
 }
 
 // slot returns the state of a slot, which is empty at first.

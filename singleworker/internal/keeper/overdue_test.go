@@ -148,6 +148,29 @@ func TestTwoInstancesWatchAJob(t *testing.T) {
 	})
 }
 
+// The servers lose what has accounted for a tick, which no instance can run again: it is overdue,
+// although the watchers have seen that it was not. The owners have AlarmAfter first.
+func TestAccountOfATickIsLost(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.SubmitSpec("job", zkrec.Spec{Job: jobs.Job{Schedule: "0 0 * * * ?"}, Since: time.Now().UnixMilli()})
+		members := []*roomtest.Rooms{start(g, "a", "job"), start(g, "b", "job")}
+		roomtest.Pass(10 * time.Second)
+		snapshot := g.Server.Snapshot()
+		until(time.Hour)
+		g.Set(g.Tree.Tick("job"), zkrec.Tick{Watermark: roomtest.Midnight.Add(time.Hour).UnixMilli()}.Encode())
+		until(time.Hour + 10*time.Minute)
+		wantOverdue(g, members)
+		if err := g.Server.Restore(snapshot); err != nil {
+			g.T.Fatal(err)
+		}
+		until(time.Hour + 10*time.Minute + 50*time.Second)
+		wantOverdue(g, members)
+		until(time.Hour + 12*time.Minute)
+		wantOverdue(g, members, time.Hour)
+	})
+}
+
 // A lost reply neither loses nor repeats the alarm.
 func TestAlarmWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
