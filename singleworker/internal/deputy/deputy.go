@@ -79,11 +79,14 @@ func (d *Deputy) Changed(job *catalog.Job, spec bool) {
 	}
 }
 
-// Joined continues after a time in which this instance could not look.
+// Joined continues after a time in which this instance could not look. It forgets which claims it
+// has seen: after a restore, later transactions have lower numbers.
 func (d *Deputy) Joined() {
+	clear(d.claims)
 	now := d.now()
 	for _, slot := range slices.Sorted(maps.Keys(d.slots)) {
-		if w := d.slots[slot]; !w.reading && w.at.Before(now) {
+		w := d.slots[slot]
+		if w.excuse = 0; !w.reading && w.at.Before(now) {
 			d.putDue(w, now)
 		}
 	}

@@ -179,3 +179,38 @@ func TestBusyDeputyIsPatient(t *testing.T) {
 		})
 	}
 }
+
+// After a restore of ZooKeeper its transactions have numbers that were used before. What an owner
+// claims then shows that it lives, as it did before.
+func TestLateOwnerAfterARestore(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Grace = grace
+		submit(g, 8, "0 * * * * ?")
+		var prompt atomic.Pointer[string]
+		a := start(g, "a", func(slot string) time.Duration {
+			if of := prompt.Load(); of == nil || *of == slot {
+				return 0
+			}
+			return grace * 3 / 2
+		})
+		start(g, "b", nil)
+		until(30 * time.Second)
+		prompt.Store(&a.Slots()[0])
+		backup := g.Server.Snapshot()
+		for range 1000 {
+			g.Set(g.Tree.Instances(), nil)
+		}
+		for minute := range 2 {
+			zxid := g.Server.Zxid()
+			until(time.Duration(minute)*time.Minute + 70*time.Second)
+			wantTaken(g, takes(g, zxid), nil, 0)
+			if len(a.Slots()) < 2 {
+				g.T.Errorf("a owns %q: none of it is late", a.Slots())
+			}
+			if err := g.Server.Reset(backup); err != nil {
+				g.T.Fatal(err)
+			}
+		}
+	})
+}
