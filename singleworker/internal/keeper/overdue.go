@@ -93,13 +93,13 @@ func (o *Overdue) watch(job *catalog.Job, now time.Time) {
 	if !known.mine {
 		return
 	}
+	if attempt := o.loop.Attempt(); attempt != known.attempt {
+		known.attempt = attempt
+		known.lookBy(now.Add(job.Spec.Job.WithDefaults().AlarmAfter)) // the owners account for what was lost first
+	}
 	if !job.Valid() {
 		o.watchInvalid(job, known)
 		return
-	}
-	if attempt := o.loop.Attempt(); attempt != known.attempt {
-		known.attempt = attempt
-		known.lookBy(now.Add(job.Ticks.Policy.WithDefaults().AlarmAfter)) // the owners account for what was lost first
 	}
 	if job.Spec.Job.Everywhere { // which instances take jobs may change at any time
 		agenda.By(job, next)
@@ -145,11 +145,11 @@ func (o *Overdue) parts(job *catalog.Job, known *watch, now time.Time) (slots []
 	return slots
 }
 
-// lookBy has each slot be looked at by then: what accounted for its ticks may have been lost with
-// the connection.
+// lookBy has each slot be looked at by then: what accounted for its ticks, and its alarm, may have
+// been lost with the connection.
 func (w *watch) lookBy(then time.Time) {
 	for _, slot := range slices.AppendSeq(slices.Clone(w.slots), maps.Values(w.parts)) {
-		if then.Before(slot.lookAt) {
+		if slot.raised = 0; then.Before(slot.lookAt) {
 			slot.lookAt = then
 		}
 	}
@@ -334,7 +334,7 @@ func (l look) raise(tick time.Time) {
 				w.lookAt = time.Time{} // the next sync tries again
 				return
 			}
-			w.raised = alarm.Tick
+			w.raised, w.trying = alarm.Tick, nil
 			if first {
 				l.reporter.Overdue(l.slot, l.spec, tick)
 			}

@@ -149,7 +149,8 @@ func TestTwoInstancesWatchAJob(t *testing.T) {
 }
 
 // The servers lose what has accounted for a tick, which no instance can run again: it is overdue,
-// although the watchers have seen that it was not. The owners have AlarmAfter first.
+// although the watchers have seen that it was not. The owners have AlarmAfter first. An alarm that
+// is lost is raised again.
 func TestAccountOfATickIsLost(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
@@ -168,6 +169,16 @@ func TestAccountOfATickIsLost(t *testing.T) {
 		wantOverdue(g, members)
 		until(time.Hour + 12*time.Minute)
 		wantOverdue(g, members, time.Hour)
+		for _, m := range members {
+			m.Client.Disconnect()
+		}
+		until(time.Hour + 14*time.Minute)
+		wantOverdue(g, members, time.Hour) // the alarm is there
+		if err := g.Server.Restore(snapshot); err != nil {
+			g.T.Fatal(err)
+		}
+		until(time.Hour + 16*time.Minute)
+		wantOverdue(g, members, time.Hour, time.Hour)
 	})
 }
 
