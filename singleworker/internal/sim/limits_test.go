@@ -27,8 +27,12 @@ func hasRoom(m *swtest.Model, sid string) bool {
 	return owned < most
 }
 
-// isTakeable reports whether a live instance can run the slot and has room for it.
+// isTakeable reports whether a live instance can run the slot and has room for it. Nobody runs a
+// job of which an ancestor is not there, such as one that has no time in common with its parents.
 func (w *world) isTakeable(m *swtest.Model, slot string) bool {
+	if j := m.Jobs[zkrec.JobOfSlot(slot)]; j != nil && slices.ContainsFunc(w.ledger.ancestors(j.Spec.Job), func(name string) bool { return m.Jobs[name] == nil }) {
+		return false
+	}
 	return slices.ContainsFunc(w.cluster.Live(), func(i *swtest.Instance) bool {
 		return w.isOpen(m, i) && w.mayOwn(m, i.Name, slot) && (isPart(slot) || hasRoom(m, i.Name))
 	})

@@ -177,11 +177,11 @@ func (l *ledger) redated(job string, was, spec zkrec.Spec) {
 		return
 	}
 	for slot, acc := range l.accounts {
+		if zkrec.JobOfSlot(slot) != job {
+			continue
+		}
 		for k := range acc.terms {
 			t := &acc.terms[k]
-			if zkrec.JobOfSlot(slot) != job {
-				break
-			}
 			since := spec.Since
 			if acc.first <= was.Since { // the slot was made while the clock was ahead: it has no ticks from before
 				since = max(since, acc.first)
@@ -189,9 +189,10 @@ func (l *ledger) redated(job string, was, spec zkrec.Spec) {
 			if t.since == was.Since {
 				t.since = since
 			}
-			if t.until == was.Since && t.replaced {
+			if t.until > since && t.replaced {
 				t.until = since
 			}
 		}
+		acc.terms = slices.DeleteFunc(acc.terms, func(t term) bool { return t.replaced && t.since >= t.until }) // before it began
 	}
 }
