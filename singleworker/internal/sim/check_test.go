@@ -478,6 +478,9 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 		l.limited++
 		l.waited += min(1, int(rec.Delayed))
 	}
+	if l.lost != nil {
+		delete(l.lost.claims, rec.RunID) // the answer to the lost claim was lost, too
+	}
 	if l.endless[rec.RunID] = l.isEndless(job, rec); l.endless[rec.RunID] {
 		l.counts.endless++
 	}
