@@ -68,5 +68,9 @@ func (w *world) noise() {
 			w.fault()
 		}
 	}
+	if w.Forgets && w.ledger.lost == nil && w.step(0) {
+		w.forget()                    // no fault was
+		time.Sleep(w.upTo(w.Session)) // they connect again
+	}
 	w.noisy = time.Since(w.begun)
 }

@@ -30,7 +30,11 @@ type loss struct {
 func (w *world) forget() {
 	if w.Forgets && w.ledger.lost == nil {
 		lose := w.keep()
-		time.Sleep(w.upTo(w.Session))
+		most := w.Session
+		if w.rng.IntN(2) == 0 {
+			most /= 4 // some results of a tick, and not yet that it is complete
+		}
+		time.Sleep(w.upTo(most))
 		lose()
 	}
 }
@@ -56,6 +60,11 @@ func (w *world) keep() (lose func()) {
 		}
 		w.force(all...)
 		time.Sleep(w.upTo(w.Session / 2))
+		for _, victim := range w.cluster.Live() {
+			if w.rng.IntN(2) == 0 {
+				w.joinsLate(victim)
+			}
+		}
 		replace := w.cluster.Restore
 		if w.Resets {
 			replace, w.ledger.lost.back, w.ledger.through = w.cluster.Reset, time.Now(), snapshot.Zxid()
@@ -66,6 +75,20 @@ func (w *world) keep() (lose func()) {
 		}
 		w.notef("the server has lost what came after zxid %d; zxids are used again: %v", snapshot.Zxid(), w.Resets)
 	}
+}
+
+// joinsLate has an instance that connects again hear late that it has joined: meanwhile watches
+// tell it of what the others do.
+func (w *world) joinsLate(victim *swtest.Instance) {
+	place, d, done := victim.Place(), w.upTo(w.Session/4), false
+	w.removes = append(w.removes, w.cluster.Server.ControlKeep(zkdev.OpMulti, func(r *zkdev.Request) zkdev.Action {
+		if done || r.Client != place || !has(r, zkdev.OpCreate, "/_instances/"+victim.Name) {
+			return zkdev.Pass()
+		}
+		done = true
+		w.unheard(r.Session)
+		return zkdev.DelayReply(w.lasts(d))
+	}))
 }
 
 // givesUpWithin is how long after its timeout a client gives up a session if the server is behind

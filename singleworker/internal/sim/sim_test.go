@@ -19,7 +19,7 @@ import (
 
 var (
 	breachFlag  = flag.String("sim.breach", "", "break the protocol on purpose, in every instance; a name of breaches")
-	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, calendars, after, or limits")
+	kindFlag    = flag.String("sim.kind", "", "what every seed has: clocks, calendars, after, limits, or losses")
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
@@ -216,6 +216,8 @@ func simulate(t *testing.T, seeds int, noise time.Duration, only scenario) total
 				p.Families = true
 			case "limits":
 				shared(p)
+			case "losses":
+				p.Forgets, p.Empties = true, false
 			}
 		})
 		w.breach = b
