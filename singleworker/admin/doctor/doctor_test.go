@@ -280,7 +280,9 @@ func TestFaultsOfLimits(t *testing.T) {
 	held := []admin.HeldPlace{{Place: 0, Slot: "nightly"}, {Place: 1, Slot: "gone", Leaked: true}}
 	wantFound(t, map[string]fault{
 		"a place is held for a run that is gone": {
-			func(e *admin.Examination) { e.Limits = []admin.Limit{{Name: "crm-api", Max: 2, Held: held}, {Name: "db", Max: 1}} },
+			func(e *admin.Examination) {
+				e.Limits = []admin.Limit{{Name: "crm-api", Max: 2, Held: held}, {Name: "db", Max: 1}}
+			},
 			[]string{"warning limits: limit crm-api: 1 place of 2 held for runs that are gone: gone => swctl limits free crm-api"},
 		},
 		"all places are held by runs": {func(e *admin.Examination) { e.Limits = []admin.Limit{{Name: "crm-api", Max: 1, Held: held[:1]}} }, nil},

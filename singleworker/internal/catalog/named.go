@@ -74,7 +74,7 @@ func (s *Named) Outdated(j *Job) {
 	s.catalog.Refresh(j)
 }
 
-// lookForMissing reads what a job names that is invalid: a node that is missing is not watched.
+// lookForMissing reads the nodes that an invalid job names: one that is missing is not watched.
 func (s *Named) lookForMissing(j *Job) {
 	if !j.Valid() {
 		for _, path := range j.Spec.Named(s.catalog.loop.Tree) {
@@ -151,7 +151,8 @@ func (s *Named) take(path string, one *named, r zkconn.ReadResult) {
 	}
 }
 
-// store keeps a record as it was read. same reports whether it is there, and can be used, as before.
+// store keeps a record as it was read. same reports whether it is there, and can be used, as
+// before.
 func (s *Named) store(path string, r zkconn.ReadResult) (same bool) {
 	missing := errors.Is(r.Err, zkconn.ErrNoNode)
 	if name, is := s.catalog.loop.Tree.LimitAt(path); is {
@@ -174,9 +175,9 @@ func keep[T any](all map[string]T, name string, is T, missing bool, err func(T) 
 	return before == after && (err(was) == nil) == (err(is) == nil)
 }
 
-// recomplete takes in that a parent of a valid job has changed, or what it names. The job is parsed
-// again whatever the versions are: a calendar that was deleted by hand and made again may have the
-// one of before.
+// recomplete takes in that a parent of a valid job has changed, or a node that it names. The job is
+// parsed again whatever the versions are: a calendar that was deleted by hand and made again may
+// have the one of before.
 func (s *Named) recomplete(j *Job) {
 	c, v := s.catalog, view{spec: j.Spec, stamp: j.stamp}
 	v.complete(c)

@@ -62,7 +62,7 @@ func (ch *change) tick(j *Journal, n *node, record *zkrec.Tick, mark zkrec.Mark)
 	}
 }
 
-// placeAt is what an operation changes a place to.
+// placeAt is the change of a place that an operation makes.
 func (ch *change) placeAt(index int) (is placeChange, ok bool) {
 	if i := index - ch.placesAt; ch.recordAt >= 0 && i >= 0 && i < len(ch.places) {
 		return ch.places[i], true

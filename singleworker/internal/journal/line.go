@@ -59,7 +59,7 @@ func (l *limit) oldest() (oldest waiter, waits bool) {
 	return slices.MinFunc(all, older), true
 }
 
-// queue has this instance's node say what it waits for.
+// queue has this instance's node say for how long it has waited.
 func (ps *Places) queue(l *limit) {
 	j, want := ps.journal, ""
 	if w, waits := l.oldest(); waits {
@@ -96,8 +96,8 @@ func (ps *Places) queue(l *limit) {
 	})
 }
 
-// inLine takes in which instances wait, and watches the node before this instance's. whole says that
-// this instance's own has not changed meanwhile.
+// inLine takes in which instances wait, and watches the node before this instance's. whole says
+// that this instance's own has not changed meanwhile.
 func (ps *Places) inLine(l *limit, names []string, whole bool) {
 	j, found := ps.journal, false
 	slices.Sort(names)
@@ -274,7 +274,7 @@ func (l *limit) holds(names []string) {
 	}
 }
 
-// known continues with what has waited for a reading.
+// known continues with the claims and slots that have waited for a reading.
 func (ps *Places) known(l *limit) {
 	switch first, others := l.line.first(); {
 	case !others || ps.free(l) < first.Need || len(l.waiting) == 0:
@@ -300,7 +300,7 @@ func (ps *Places) tend() {
 	}
 }
 
-// tended does what is to be done although nothing has happened, once a second while slots wait.
+// tended looks after the limits although nothing has happened, once a second while slots wait.
 func (ps *Places) tended() {
 	loop := ps.journal.loop
 	ps.tending = false

@@ -107,12 +107,6 @@ func (w *write) isOutdated(job *catalog.Job) bool {
 // opens reports whether w is the claim of a run.
 func (w *write) opens() bool { return w.isClaim() && w.commit.Opens() }
 
-// lacksPlaces reports whether w opens a run for which places of limits are to be chosen. One that
-// begins as soon as the interrupted run before it was found has its places.
-func (w *write) lacksPlaces() bool {
-	return w.opens() && !w.commit.Plan.Record.Places.Meet(w.commit.Limits)
-}
-
 // isWithheld reports whether w opens a run that may not begin here, as far as orders and drains go,
 // also while the others do not know of them yet. The job is nil if it is not known.
 func (w *write) isWithheld(m *member.Member, job *catalog.Job) bool {

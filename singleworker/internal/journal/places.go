@@ -27,7 +27,7 @@ type Places struct {
 	tending bool              // a call of tend will come
 }
 
-// limit is what this instance knows of a limit's places, and of who waits for them.
+// limit has the places of a limit, and who waits for them, as far as this instance knows.
 type limit struct {
 	name      string
 	reading   session.OnePerTime
@@ -56,7 +56,7 @@ type waiter struct {
 	calledAt time.Duration // Mono
 }
 
-// Fresh is for how long a reading of a limit is trusted, and by how much a younger slot may
+// fresh is for how long a reading of a limit is trusted, and by how much a younger slot may
 // overtake: order among instances costs a reading.
 const fresh = time.Second
 
@@ -80,6 +80,12 @@ func (ps *Places) isFresh(l *limit) bool {
 }
 
 func (ps *Places) limitOf(l *limit) zkrec.ReadLimit { return ps.journal.catalog.Named.Limit(l.name) }
+
+// lacksPlaces reports whether w opens a run for which places of limits are to be chosen. One that
+// begins as soon as the interrupted run before it was found has its places.
+func (w *write) lacksPlaces() bool {
+	return w.opens() && !w.commit.Plan.Record.Places.Meet(w.commit.Limits)
+}
 
 // ready reports whether a claim of slot that takes such places can be made now. If not, it is when
 // they have been read, and continues then.
@@ -142,10 +148,10 @@ func (ps *Places) share(l *limit) int {
 	return (ps.limitOf(l).Max + members - 1) / members
 }
 
-// isExceeded reports whether a run holds a place beyond the limit, which had more when it was
-// claimed. Until it has ended nobody takes a place: no claim knows how many others hold those below.
-// The places beyond only become fewer, as claims check the limit's version: so a reading that was
-// asked for when this version was known can be trusted.
+// isExceeded reports whether a run holds a place beyond the limit, which had more when the run was
+// claimed. Until it has ended nobody takes a place, as no claim knows how many others hold those
+// below. The places beyond only become fewer, as claims check the limit's version. So a reading
+// that was asked for when this version was known can be trusted.
 func (ps *Places) isExceeded(l *limit) bool {
 	limit := ps.limitOf(l)
 	if l.version != limit.Version {

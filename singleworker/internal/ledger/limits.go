@@ -7,6 +7,20 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
+// limited takes in that a node has changed which may be a limit's, or a place's.
+func (m *Model) limited(op *txnlog.Op) {
+	if name, is := m.tree.LimitAt(op.Path); is {
+		if delete(m.Limits, name); op.Type != txnlog.Delete {
+			m.Limits[name] = zkrec.NewLimit(op.Data, op.Version)
+		}
+	}
+	if place, is := m.tree.HeldPlaceAt(op.Path); is {
+		if delete(m.Held, place); op.Type != txnlog.Delete {
+			m.Held[place] = string(op.Data)
+		}
+	}
+}
+
 // judgePlace judges the change of a place's node, before it is applied.
 func (l *Ledger) judgePlace(place zkrec.Place, op *txnlog.Op) {
 	l.places = append(l.places, place)

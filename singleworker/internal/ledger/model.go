@@ -82,8 +82,7 @@ type Life struct {
 func NewModel(tree zkrec.Tree) *Model {
 	return &Model{
 		Jobs: make(map[string]*Job), Instances: make(map[string]Member), Sessions: make(map[int64]time.Duration),
-		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), Calendars: make(zkrec.ReadCalendars),
-		Limits: make(zkrec.ReadLimits), Held: make(map[zkrec.Place]string), tree: tree, shards: make(map[string]map[string]*Job),
+		Orders: make(map[string]zkrec.Order), Lives: make(map[string]Life), Calendars: make(zkrec.ReadCalendars), Limits: make(zkrec.ReadLimits), Held: make(map[zkrec.Place]string), tree: tree, shards: make(map[string]map[string]*Job),
 	}
 }
 
@@ -114,7 +113,9 @@ func (m *Model) apply(txn *txnlog.Txn, op *txnlog.Op) {
 	case txnlog.Delete:
 		m.deleted(op)
 	case txnlog.Check: // changes nothing
+		return
 	}
+	m.limited(op)
 }
 
 // load takes in a node as it is.
@@ -142,7 +143,7 @@ func created(n txnlog.Node) txnlog.Op {
 func (m *Model) Return(r txnlog.Return) {
 	slot, node, _, ok := m.Split(r.Path)
 	if whole := ok && slot != "" && node == NodeJob; !whole || r.Node == nil { // the job's other nodes stay
-		m.deleted(&txnlog.Op{Type: txnlog.Delete, Path: r.Path})
+		m.apply(&txnlog.Txn{}, &txnlog.Op{Type: txnlog.Delete, Path: r.Path})
 	}
 	if r.Node != nil {
 		m.load(*r.Node)
@@ -204,14 +205,6 @@ func (m *Model) written(txn *txnlog.Txn, op *txnlog.Op) {
 	}
 	if name, is := m.tree.CalendarAt(op.Path); is {
 		m.Calendars[name] = zkrec.NewCalendar(op.Data, op.Version, txn.Time)
-		return
-	}
-	if name, is := m.tree.LimitAt(op.Path); is {
-		m.Limits[name] = zkrec.NewLimit(op.Data, op.Version)
-		return
-	}
-	if place, is := m.tree.HeldPlaceAt(op.Path); is {
-		m.Held[place] = string(op.Data)
 		return
 	}
 	if op.Path == m.tree.Freeze() {
@@ -370,14 +363,6 @@ func (m *Model) deleted(op *txnlog.Op) {
 	}
 	if name, is := m.tree.CalendarAt(op.Path); is {
 		delete(m.Calendars, name)
-		return
-	}
-	if name, is := m.tree.LimitAt(op.Path); is {
-		delete(m.Limits, name)
-		return
-	}
-	if place, is := m.tree.HeldPlaceAt(op.Path); is {
-		delete(m.Held, place)
 		return
 	}
 	if op.Path == m.tree.Freeze() {

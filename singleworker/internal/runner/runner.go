@@ -24,8 +24,8 @@ func (e *StuckError) Error() string {
 	return "handlers still running after their context was canceled: " + strings.Join(e.Jobs, ", ")
 }
 
-// Runner runs jobs. Own, Requested, Begun, Room, Disown, Full, Waiting, ClockStepped and Stop are safe
-// for concurrent use, also before Run, and return at once.
+// Runner runs jobs. Own, Requested, Begun, Room, Disown, Full, Waiting, ClockStepped and Stop are
+// safe for concurrent use, also before Run, and return at once.
 type Runner struct {
 	*common
 	line line // counts for others, too

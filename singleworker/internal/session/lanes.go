@@ -24,12 +24,12 @@ const (
 	// Limited is for claims that take places of limits. Two of them may want the same place, and one
 	// that is refused costs another request, for which other claims do not wait.
 	Limited
-	// Others is for everything else, such as results. It waits for claims, up to patience.
+	// Others is for everything else, such as results. It waits for Claims, up to patience.
 	Others
 )
 
 // underWay limits the transactions of a lane that are under way. Writes that come meanwhile go
-// together with the next one; two keep the server busy. So a heartbeat has at most three
+// together with the next one; two keep the server busy. So a heartbeat has at most four
 // transactions before it.
 var underWay = [...]int{Beats: math.MaxInt, Claims: 2, Limited: 1, Others: 1}
 

@@ -22,8 +22,8 @@ func millisecond(string) func() zkdev.Latency {
 	return func() zkdev.Latency { return zkdev.Latency{There: ms, Back: ms} }
 }
 
-// limited runs jobs that need a place of a limit, each once, at the same time, and returns the runs,
-// and how many requests there were meanwhile.
+// limited runs jobs that need a place of a limit, each once, at the same time, and returns the
+// runs, and how many requests there were meanwhile.
 func limited(t *testing.T, instances, jobs, places int, takes time.Duration) (runs []swtest.Run, requests float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,9 @@ func limited(t *testing.T, instances, jobs, places int, takes time.Duration) (ru
 		time.Sleep(time.Second / 2)
 		before := count()
 		idle := 2 * float64(before-earlier) // in a second
-		if !c.Await(50*time.Minute, func() bool { return len(c.Runs()) == jobs && !slices.ContainsFunc(c.Runs(), func(r swtest.Run) bool { return r.Ended.IsZero() }) }) {
+		if !c.Await(50*time.Minute, func() bool {
+			return len(c.Runs()) == jobs && !slices.ContainsFunc(c.Runs(), func(r swtest.Run) bool { return r.Ended.IsZero() })
+		}) {
 			t.Fatalf("%d of %d runs after the whole time", len(c.Runs()), jobs)
 		}
 		took := c.Runs()[jobs-1].End().Sub(at)
@@ -91,8 +93,8 @@ func TestLimitCosts(t *testing.T) {
 	}
 }
 
-// The next run begins as soon as the end of the last one is recorded, and its claim: after two round
-// trips, also if another instance has ended the last one.
+// The next run begins as soon as the end of the last one is recorded, and its claim: after two
+// round trips, also if another instance has ended the last one.
 func TestLimitOfOne(t *testing.T) {
 	t.Parallel()
 	for _, instances := range []int{1, 4} {

@@ -79,8 +79,8 @@ func TestOlderTickTakesThePlaceFirst(t *testing.T) {
 	})
 }
 
-// A limit that is lowered ends no run. Nothing begins until the runs that hold places beyond it have
-// ended, and when it is raised those that wait begin at once.
+// A limit that is lowered ends no run. Nothing begins until the runs that hold places beyond it
+// have ended, and when it is raised those that wait begin at once.
 func TestLimitIsLoweredAndRaised(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setLimit(t, c, 3)
@@ -111,8 +111,7 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 	})
 }
 
-// The places of an owner that is killed are held until its heir has decided: a run that begins again
-// at once keeps them.
+// The places of an owner that is killed are held until its heir has decided.
 func TestHeirGivesPlacesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setLimit(t, c, 1)

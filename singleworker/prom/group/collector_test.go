@@ -210,7 +210,8 @@ func (w *world) overdue() map[string]float64 {
 	return late
 }
 
-// A limit has metrics once a job names one: how many places runs hold, and for how long others wait.
+// A limit has metrics once a job names one: how many places runs hold, and for how long others
+// wait.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
