@@ -37,7 +37,7 @@ func (w *writer) waitedFor() string {
 }
 
 // limits says for which limits the run waits, and who holds their places: "limit crm-api: 2 of 2
-// held by report since 03:10 and by sync since 03:12".
+// held by report since 03:10, sync since 03:12".
 func (w *writer) limits() string {
 	var limits []string
 	for _, of := range w.Job.Limited {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/fields"
@@ -57,7 +58,7 @@ func validate(_ context.Context, r *reply) error {
 
 // counted says how many jobs there are, and how many calendars and limits if there are any.
 func counted(jobs, calendars, limits int) string {
-	text := render.Count(jobs)
+	texts := []string{render.Count(jobs)}
 	for _, of := range []struct {
 		n    int
 		word string
@@ -65,12 +66,12 @@ func counted(jobs, calendars, limits int) string {
 		switch of.n {
 		case 0:
 		case 1:
-			text += " and 1 " + of.word
+			texts = append(texts, "1 "+of.word)
 		default:
-			text += fmt.Sprintf(" and %d %ss", of.n, of.word)
+			texts = append(texts, fmt.Sprintf("%d %ss", of.n, of.word))
 		}
 	}
-	return text
+	return strings.Join(texts, " and ")
 }
 
 func exportCommand(e *env) *cmdline.Command {
