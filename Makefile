@@ -210,7 +210,7 @@ SCENE ?=
 SIM ?= go test -count=1 ./singleworker/internal/sim
 .PHONY: sim
 sim: MINUTES ?= 60
-sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each; KIND=clocks, calendars, after or losses; SCENE of a seed
+sim: ## SEEDS (500) seeds from SEED_BASE (1) of the simulation, MINUTES (60) virtual minutes each; KIND=clocks, calendars, after, limits or losses; SCENE of a seed
 	@$(SIM) -test.run='^TestSimulation$$' -test.v -test.timeout=0 \
 		-sim.seeds=$(SEEDS) -sim.base=$(SEED_BASE) -sim.minutes=$(MINUTES) -sim.breach=$(BREACH) -sim.kind=$(KIND) -sim.scene=$(SCENE) \
 		| sed -un 's/^  *sim_test.go:[0-9]*: //p; /^   *[^ ]/{/sim_test.go/!p}; /^panic/,$$p'

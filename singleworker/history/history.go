@@ -136,8 +136,8 @@ type Run struct {
 	// TakenFrom is the instance that owned the job and had not claimed the run in time, so that
 	// InstanceID took the job over. Empty if that did not happen.
 	TakenFrom string `json:"taken_from,omitempty"`
-	// DelayedMillis is how long the run waited because its instance had as many in
-	// progress as it may, in milliseconds.
+	// DelayedMillis is how long the run waited for others to end, in milliseconds: its instance had as
+	// many in progress as it may, or there were too few places of a limit.
 	DelayedMillis int64 `json:"delayed_ms,omitempty"`
 	// Begun is when Job.BeforeTick had returned nil for the tick; zero if it has not, or the job has
 	// none.

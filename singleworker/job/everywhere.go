@@ -27,6 +27,9 @@ func (j Job) checkEverywhere() error {
 	if j.Shards > 0 {
 		return Invalid("Everywhere", "true", errors.New("does not go together with Shards: every instance does the whole work"))
 	}
+	if len(j.Limits) > 0 {
+		return Invalid("Everywhere", "true", errors.New("does not go together with Limits: only the instance itself could give back the places of a run which its death has interrupted"))
+	}
 	schedule, err := j.timetable()
 	if err == nil && (schedule.Always() || schedule.Once()) {
 		err = Invalid("Everywhere", "true", fmt.Errorf("does not go together with the schedule %s", schedule))

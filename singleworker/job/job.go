@@ -70,7 +70,7 @@ type Job struct {
 	// {"crm-api": 1}, no more of its runs and of all others that name crm-api are in progress at the
 	// same time than that limit has places. A tick for which there is none waits, the oldest first,
 	// and is missed when the next one is due, or by MisfireGrace. A job that names a limit that does
-	// not exist does not run. Default: none.
+	// not exist does not run. Not with Everywhere. Default: none.
 	Limits map[string]int `json:"limits,omitempty" yaml:"limits,omitempty"`
 	// Handler names the function that runs the job. Default: the job's name.
 	Handler string `json:"handler,omitempty" yaml:"handler,omitempty"`

@@ -19,6 +19,9 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: the job is valid", name)
 		}
 	}
+	if err := (job.Job{Name: "j", Schedule: "@hourly", Everywhere: true, Limits: map[string]int{"api": 1}}).Validate(); err == nil {
+		t.Error("the part of an instance that is gone keeps its places")
+	}
 	if err := (job.Job{Name: "j", Schedule: "@hourly", Limits: map[string]int{"api": 1, "db": job.MaxPlaces}}).Validate(); err != nil {
 		t.Error(err)
 	}

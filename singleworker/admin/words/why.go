@@ -138,8 +138,11 @@ func (w *writer) recorded(name string) {
 		case last.TakenFrom != "":
 			w.sayf("%s had not claimed it; %s took the job over and started it %s late.", last.TakenFrom, last.InstanceID, late.Round(10*time.Millisecond))
 		case last.DelayedMillis > 0:
-			w.sayf("It waited %s because %s had as many runs in progress as it may (Config.MaxRunning).",
-				(time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), last.InstanceID)
+			why := last.InstanceID + " had as many runs in progress as it may (Config.MaxRunning)"
+			if limits := w.Job.Job.LimitNames(); len(limits) > 0 {
+				why = "other runs had the places of a limit (" + strings.Join(limits, ", ") + "), or " + why
+			}
+			w.sayf("It waited %s because %s.", (time.Duration(last.DelayedMillis) * time.Millisecond).Round(10*time.Millisecond), why)
 		case last.Begun.Sub(last.Tick) >= lateStart && !last.Started.Before(last.Begun):
 			w.sayf("It waited for %s until %s.", w.waitedFor(), w.at(last.Begun))
 		case late >= lateStart && last.Attempt == 1 && !last.NotBegun:

@@ -10,7 +10,7 @@
 // Decisions that are due together travel together, up to 500 in one transaction. If one is
 // refused, the others are sent again together, and if another one is, their nodes are read first,
 // which shows all that is no longer current. Claims and slots that change hands have one lane,
-// results and the rest another, with at most three transactions under way, of up to 512 KiB. A
+// results and the rest another, with at most four transactions under way, of up to 512 KiB. A
 // heartbeat has a lane in which nothing waits. Where 32 slots or more of an instance have the same
 // tick, results are held back until 35 ms after it, so that they compete with no claim; not if the
 // instance stops, or another run waits for their end. A decision whose reply was lost is
@@ -54,4 +54,17 @@
 // owner has an ephemeral node below each ancestor, and reads after that which job it is. Claims
 // check that the node is there, and wait until it is: nothing of a job that is gone decides about
 // a tick, however late its owner hears of that. The slots of an instance share these nodes.
+//
+// # Limits
+//
+// Each place of a limit has a node while a run holds it. A claim creates the nodes of the places
+// that its run needs, and whatever writes the tick record next deletes those that the record names
+// no longer: the result, or the heir of an owner that has died, unless the run begins again at
+// once. There is one writer of the record, so nothing else need give places back. A node for each
+// place, and not a count, because claims of different places do not compete, and ZooKeeper's log
+// has the number that is taken at each moment. Claims check the limit's version, so none takes a
+// place under another maximum than it knows. After a limit was lowered none is taken until those
+// beyond it have been given back.
+//
+// Claims with limits have a lane of their own. How slots wait is said at [Places].
 package journal

@@ -90,14 +90,7 @@ func removeParts(ctx context.Context, l *session.Loop, job string, before time.T
 		if slices.Contains(live, sid) {
 			continue
 		}
-		slot := zkrec.InstanceSlot(job, sid)
-		paths, err := deletion.Below(ctx, l.Conn, l.Tree.Slot(slot))
-		if err != nil {
-			return removed, err
-		}
-		tick := l.Tree.Tick(slot)
-		read := map[string]zkconn.ReadResult{tick: l.Conn.ReadMany(ctx, zkconn.ReadsOf(tick))[0]}
-		places, err := deletion.FindPlaces(ctx, l.Conn, l.Tree, read, false)
+		paths, err := deletion.Below(ctx, l.Conn, l.Tree.Slot(zkrec.InstanceSlot(job, sid)))
 		if err != nil {
 			return removed, err
 		}
@@ -109,7 +102,7 @@ func removeParts(ctx context.Context, l *session.Loop, job string, before time.T
 				return removed, err
 			}
 			recent = recent || !found || stat.Mtime.After(before)
-			ops = append(ops, places.Delete(path, stat.Version)...)
+			ops = append(ops, zkconn.DeleteOp(path, stat.Version))
 		}
 		if recent {
 			continue

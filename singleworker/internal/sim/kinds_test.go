@@ -71,6 +71,9 @@ func onlyWhatFits(job *jobs.Job) {
 	if job.Shards > 0 || job.Everywhere {
 		job.MaxRuns = 0
 	}
+	if job.Everywhere {
+		job.Limits = nil
+	}
 	if job.Schedule != "@after" {
 		job.After, job.Deadline = nil, 0
 	}

@@ -46,6 +46,7 @@ func (w *world) nameLimits(job *jobs.Job) {
 			job.Limits[name] = 1 + w.rng.IntN(mostNeeded)
 		}
 	}
+	onlyWhatFits(job)
 }
 
 // setLimits gives each limit at least so many places.

@@ -3,6 +3,7 @@ package swtest_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +99,7 @@ func TestLimitCosts(t *testing.T) {
 func TestLimitOfOne(t *testing.T) {
 	t.Parallel()
 	for _, instances := range []int{1, 4} {
-		t.Run(fmt.Sprint(instances), func(t *testing.T) {
+		t.Run(strconv.Itoa(instances), func(t *testing.T) {
 			t.Parallel()
 			runs, _ := limited(t, instances, 100, 1, 50*time.Millisecond)
 			var gaps []time.Duration

@@ -31,8 +31,8 @@ type Run struct {
 	// TakenFrom is the former owner, from which the slot was taken for this run because it had not
 	// claimed it in time.
 	TakenFrom string `json:"taken_from,omitempty"`
-	// Delayed is how long the run waited for others to end, in milliseconds, because its instance had
-	// as many in progress as it may.
+	// Delayed is how long the run waited for others to end, in milliseconds: its instance had as many
+	// in progress as it may, or there were too few places of a limit.
 	Delayed int64 `json:"delayed,omitempty"`
 	// Passed is when BeforeTick had returned nil for the tick, in a job that has such a function. It
 	// is written to the first shard's record as soon as that has happened, and by the others with
