@@ -99,7 +99,7 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 	if err != nil || len(paths) == 0 {
 		return false, err
 	}
-	places, err := d.places(ctx, paths, read[1], len(spec.Job.Limits) > 0)
+	held, err := d.places(ctx, paths, read[1], len(spec.Job.Limits) > 0)
 	if err != nil {
 		return false, err
 	}
@@ -110,9 +110,9 @@ func (d *Deletion) once(ctx context.Context) (again bool, err error) {
 		ops = append(ops, d.Same...)
 	}
 	for _, path := range paths {
-		ops = append(ops, places.Delete(path, kept.version(path))...)
+		ops = append(ops, held.remove(path, kept.version(path))...)
 	}
-	n := places.whole(ops, Fitting(d.Conn, slices.Concat(kept.ops, ops))-len(kept.ops))
+	n := held.whole(ops, Fitting(d.Conn, slices.Concat(kept.ops, ops))-len(kept.ops))
 	if n < len(ops) && !spec.Canceled {
 		spec.Canceled = true
 		ops = append(slices.Clone(d.Same), zkconn.SetOp(path, spec.Encode(), stat.Version))

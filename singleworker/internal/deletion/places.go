@@ -9,9 +9,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
 
-// Places has the places of limits that the open runs of slots hold, by the path of the tick record.
+// places has the places of limits that the open runs of slots hold, by the path of the tick record.
 // A record and its places are deleted together, so that no run waits for a job that is gone.
-type Places struct {
+type places struct {
 	tree zkrec.Tree
 	held map[string]held
 }
@@ -23,8 +23,9 @@ type held struct {
 
 // places finds the places that the slots of the job hold whose nodes are among paths. whole is a
 // reading of the tick record of a job that is not divided. limited means that runs may take places
-// meanwhile: without limits, the job has to become another one first.
-func (d *Deletion) places(ctx context.Context, paths []string, whole zkconn.ReadResult, limited bool) (Places, error) {
+// meanwhile, so that the versions of records which hold none count, too. Without limits, the job
+// has to become another one first.
+func (d *Deletion) places(ctx context.Context, paths []string, whole zkconn.ReadResult, limited bool) (places, error) {
 	records := map[string]zkconn.ReadResult{d.Tree.Tick(d.Job): whole}
 	var divided []string
 	for _, path := range paths {
@@ -35,36 +36,27 @@ func (d *Deletion) places(ctx context.Context, paths []string, whole zkconn.Read
 	for i, r := range d.Conn.ReadMany(ctx, zkconn.ReadsOf(divided...)) {
 		records[divided[i]] = r
 	}
-	return FindPlaces(ctx, d.Conn, d.Tree, records, limited)
-}
-
-// FindPlaces finds the places that open runs hold by their tick records. With all, the versions of
-// records that hold none count, too.
-func FindPlaces(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree, records map[string]zkconn.ReadResult, all bool) (Places, error) {
-	p := Places{tree: tree, held: make(map[string]held)}
+	p := places{tree: d.Tree, held: make(map[string]held)}
 	var nodes, owners []string
 	for path, r := range records {
 		if zkconn.IsUnknown(r.Err) {
-			return Places{}, r.Err
+			return places{}, r.Err
 		}
 		record, err := zkrec.ParseTick(r.Data, r.Stat.Mtime)
-		if r.Err != nil || err != nil || record.Places == "" && !all {
+		if r.Err != nil || err != nil || record.Places == "" && !limited {
 			continue // a record that cannot be read tells of no places
 		}
 		p.held[path] = held{version: r.Stat.Version}
 		for _, place := range record.Places.List() {
-			nodes, owners = append(nodes, tree.HeldPlace(place)), append(owners, path)
+			nodes, owners = append(nodes, d.Tree.HeldPlace(place)), append(owners, path)
 		}
 	}
-	if len(nodes) == 0 {
-		return p, nil
-	}
-	for i, r := range conn.ReadMany(ctx, zkconn.ReadsOf(nodes...)) {
-		slot, _ := tree.Watched(owners[i])
+	for i, r := range d.Conn.ReadMany(ctx, zkconn.ReadsOf(nodes...)) {
+		slot, _ := d.Tree.Watched(owners[i])
 		switch {
 		case errors.Is(r.Err, zkconn.ErrNoNode) || r.Err == nil && string(r.Data) != slot: // somebody has freed it
 		case r.Err != nil:
-			return Places{}, r.Err
+			return places{}, r.Err
 		default:
 			of := p.held[owners[i]]
 			of.nodes = append(of.nodes, nodes[i])
@@ -74,8 +66,8 @@ func FindPlaces(ctx context.Context, conn *zkconn.Conn, tree zkrec.Tree, records
 	return p, nil
 }
 
-// Delete deletes a node at a version and, before a tick record, its places.
-func (p Places) Delete(path string, version int32) (ops []zkconn.Op) {
+// remove deletes a node at a version and, before a tick record, its places.
+func (p places) remove(path string, version int32) (ops []zkconn.Op) {
 	of, found := p.held[path]
 	if found {
 		version = of.version
@@ -88,7 +80,7 @@ func (p Places) Delete(path string, version int32) (ops []zkconn.Op) {
 }
 
 // whole is how many of the first n operations do not part a tick record from its places.
-func (p Places) whole(ops []zkconn.Op, n int) int {
+func (p places) whole(ops []zkconn.Op, n int) int {
 	if n == len(ops) {
 		return n
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Places chooses the places of limits that runs of owned slots take, and has slots wait when there
-// are none. A run takes all places that it needs with its claim, or none. What is known of the
-// places only helps to choose: a claim that takes one which another run holds is refused, as the
-// place's node exists.
+// are none. A run takes all places that it needs with its claim, or none. Readings of the places
+// only help to choose: a claim that takes one which another run holds is refused, as the place's
+// node exists.
 //
 // Slots wait in the order in which their runs were due, up to a second. Of the instances with slots
 // that wait, the one whose is the oldest watches the places, and the others wait for the one before
