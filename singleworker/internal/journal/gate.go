@@ -108,7 +108,7 @@ func (gs *Gates) read(of catalog.Followed, g *gate) {
 	if !j.loop.Joined() || !g.reading.Begin() {
 		return // continued when joined again
 	}
-	before := g.before
+	before, attempt := g.before, j.loop.Attempt()
 	j.loop.Async("read what others wait for", func(ctx context.Context) func() {
 		read, err := catalog.WatchGate(ctx, j.loop, of, before)
 		return func() {
@@ -124,6 +124,7 @@ func (gs *Gates) read(of catalog.Followed, g *gate) {
 				if g.before.Gate != nil {
 					read.Gate = read.Gate.SeenSince(g.before.Gate, j.loop.Clock.Wall())
 				}
+				read.Gate.Attempt = attempt
 				g.known, g.before = read.Gate, read
 				for _, slot := range gs.waiting(of) {
 					j.runner.Begun(slot, gs.of(j.catalog.JobOf(slot), slot))

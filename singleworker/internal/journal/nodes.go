@@ -271,7 +271,8 @@ func (j *Journal) guard(n *node, w *write) (owner.Guard, error) {
 		return owner.Guard{}, leases.ErrLost // what it was decided by is too long ago
 	case w.isClaim():
 		proofs, known := j.Gates.proofs.of(w.commit.Version.Named)
-		if !known && w.commit.Plan.Record.Watermark > w.commit.From.Watermark { // it decides about further ticks
+		isOld := w.commit.Gate != nil && w.commit.Gate.Attempt < j.loop.Attempt()
+		if (isOld || !known) && w.commit.Plan.Record.Watermark > w.commit.From.Watermark { // it decides about further ticks
 			return owner.Guard{}, ticks.ErrSpecChanged // the runner decides again soon
 		}
 		return j.owner.GuardClaim(n.slot, w.commit.Token, w.commit.Version, w.opens(), proofs...)

@@ -73,6 +73,40 @@ func TestAncestorIsSubmittedAgain(t *testing.T) {
 	}
 }
 
+// The servers lose the result of a parent on which a decision about its child rests, after that was
+// made: it is refused. Another one is made when the parent was read again.
+func TestResultOfAParentIsLost(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.SubmitSpec("child", zkrec.Spec{Job: jobs.Job{Schedule: "@after", After: []string{"job"}}})
+		a := start(g, "a")
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		commit := func() ticks.Commit {
+			a.Lock()
+			defer a.Unlock()
+			o := a.Owned["child"]
+			c := roomtest.Claim(o, *o.Record, "r1", o.Record.Watermark+60_000)
+			c.Gate = o.Gate
+			return c
+		}
+		before := commit()
+		snapshot := g.Server.Snapshot()
+		a.Client.Partition()
+		if err := g.Server.Restore(snapshot); err != nil {
+			g.T.Fatal(err)
+		}
+		a.Client.Heal()
+		roomtest.Pass(2 * roomtest.SyncPeriod)
+		if _, err := roomtest.Written(a.Journal, before); !errors.Is(err, ticks.ErrSpecChanged) {
+			g.T.Errorf("a decision from before the loss: %v, want ticks.ErrSpecChanged", err)
+		}
+		if _, err := roomtest.Written(a.Journal, commit()); err != nil {
+			g.T.Errorf("a decision after it: %v", err)
+		}
+	})
+}
+
 // An instance has one proof below each ancestor of the jobs that it owns, for as long as it owns
 // some, also when somebody deletes it.
 func TestProofs(t *testing.T) {

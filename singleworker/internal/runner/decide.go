@@ -55,7 +55,7 @@ func (r *Runner) decide(j *job) {
 		return
 	}
 	j.committing = true
-	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan, Limits: j.Policy.Limits}
+	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan, Limits: j.Policy.Limits, Gate: j.Gate}
 	var act *activity
 	if plan.Opens {
 		if act = r.runs.begin(j, &commit.Plan); !act.always {

@@ -144,9 +144,9 @@ func AllOf(parents []*Gate) *Gate {
 	if slices.Contains(parents, nil) {
 		return nil
 	}
-	all := &Gate{done: parents[0].done, parents: parents}
+	all := &Gate{Attempt: parents[0].Attempt, done: parents[0].done, parents: parents}
 	for _, p := range parents[1:] {
-		all.done = min(all.done, p.done)
+		all.Attempt, all.done = min(all.Attempt, p.Attempt), min(all.done, p.done)
 	}
 	for _, f := range parents[0].fates {
 		for _, p := range parents[1:] {

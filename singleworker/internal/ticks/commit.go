@@ -32,6 +32,7 @@ type Commit struct {
 	From    Record  // the record that Plan is based on
 	Plan    Plan
 	Limits  map[string]int // the places that a run needs which Plan opens, by limit
+	Gate    *Gate          // which has let ticks of Plan begin; nil: none
 }
 
 // Opens reports whether the commit opens a run.

@@ -14,6 +14,10 @@ import (
 // that is old makes a shard wait for longer, and run nothing that it must not. The zero Gate says
 // nothing: every tick waits. It is not changed. A job's parents are such a gate for it, see AllOf.
 type Gate struct {
+	// Attempt is the connection of an instance in which it was read. Servers that have lost
+	// transactions may have lost the beginning of a tick, which then lets nothing begin.
+	Attempt int
+
 	done  int64 // the first shard is done with every tick up to here; those after it may still begin
 	fates []fate
 
