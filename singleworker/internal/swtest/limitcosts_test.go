@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,56 @@ func TestLimitCosts(t *testing.T) {
 				t.Errorf("the runs take %v, want %v: %.2f", took, ideal, share)
 			}
 		})
+	}
+}
+
+// Jobs that name no limit begin as soon beside as many that wait for the places of one.
+func TestJobsBesideALimit(t *testing.T) {
+	t.Parallel()
+	late := func(beside bool) (at99 time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			c := swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second, Latency: millisecond})
+			setLimit(t, c, 40)
+			const jobs = 500
+			at := time.Now().Truncate(time.Minute).Add(2 * time.Minute)
+			err := c.Operate(t.Context(), func(client *admin.Client) error {
+				for k := range jobs {
+					for prefix, limits := range map[string]map[string]int{"free": nil, "limited": api} {
+						j := job.Job{Name: fmt.Sprintf("%s%03d", prefix, k), Handler: "work", Schedule: fmt.Sprintf("0 %d * * * ?", at.Minute()), Limits: limits}
+						if limits != nil && !beside {
+							continue
+						}
+						if _, err := client.Submit(t.Context(), j, admin.SubmitOptions{}); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range 4 {
+				c.Start(fmt.Sprintf("i%02d", k), swtest.Setup{Handlers: map[string]singleworker.Handler{"work": working(200 * time.Millisecond)}})
+			}
+			time.Sleep(time.Until(at.Add(10 * time.Second)))
+			var lates []time.Duration
+			for _, r := range c.Runs() {
+				if strings.HasPrefix(r.Job, "free") {
+					lates = append(lates, r.Started.Sub(r.Tick))
+				}
+			}
+			if len(lates) != jobs {
+				t.Fatalf("%d runs, want %d", len(lates), jobs)
+			}
+			slices.Sort(lates)
+			at99 = lates[len(lates)*99/100]
+		})
+		return at99
+	}
+	alone, beside := late(false), late(true)
+	if t.Logf("99 of 100 runs begin within %v of their tick alone, within %v beside others", alone, beside); beside > alone+2*roundTrip {
+		t.Errorf("99 of 100 runs begin within %v of their tick, and within %v beside jobs that wait", alone, beside)
 	}
 }
 
