@@ -90,7 +90,7 @@ type Counts struct {
 
 // Promise is a rule, and how often it was broken.
 type Promise struct {
-	Rule       string `json:"rule"` // "owner", "claim", "claimant", "token", "account" or "shards"
+	Rule       string `json:"rule"` // "owner", "claim", "claimant", "token", "account", "shards" or "limit"
 	Text       string `json:"text"`
 	Violations int    `json:"violations"`
 }
@@ -123,6 +123,7 @@ var promises = map[ledger.Rule]string{
 	ledger.Token:    "fencing tokens grow",
 	ledger.Account:  "every tick is accounted for",
 	ledger.Shards:   "a tick has one number of shards",
+	ledger.Limit:    "no limit is exceeded",
 }
 
 func countsOf(c ledger.Counts) Counts {
