@@ -36,6 +36,9 @@ func theJobs() []job.Job {
 	queue := func(j *job.Job) { j.Overlap = job.OverlapQueue }
 	flaky := func(j *job.Job) { j.Handler = "flaky" }
 	watched := func(j *job.Job) { j.AlarmAfter = alarmAfter }
+	limited := func(need int) func(*job.Job) {
+		return func(j *job.Job) { j.Limits = map[string]int{theLimit: need} }
+	}
 	after := func(parents ...string) func(*job.Job) {
 		return func(j *job.Job) { j.Schedule, j.After = "@after", parents }
 	}
@@ -63,8 +66,21 @@ func theJobs() []job.Job {
 		of("right", "", "400ms", after("skip")),
 		of("end", "", "50ms", after("left", "right"), func(j *job.Job) { j.Deadline = 2 * time.Second }),
 		of("follower", "", "50ms", after("changing")),
+		// Six that share three places.
+		of("api-0", each, "100ms", limited(1)),
+		of("api-1", each, "300ms", limited(1)),
+		of("api-2", second, "500ms", limited(1)),
+		of("api-3", third, "1s", limited(1)),
+		of("api-4", third, "200ms", limited(2)),
+		of("api-5", second, "200ms", limited(2), func(j *job.Job) { j.Interrupted = job.InterruptedSkip }),
 	)
 }
+
+// A limit that some jobs share, and its places.
+const (
+	theLimit  = "api"
+	thePlaces = 3
+)
 
 // The crowd is jobs that are due at the same moments.
 const (
@@ -97,6 +113,9 @@ func newOperator(t *testing.T, servers string) *operator {
 	t.Cleanup(client.Close)
 	o := &operator{t: t, client: client, jobs: theJobs(), notes: make(map[*deed]string)}
 	t.Cleanup(o.running.Wait)
+	if _, err := client.SetLimit(ctx, theLimit, thePlaces, admin.LimitOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, j := range o.jobs {
 		if _, err := client.Submit(ctx, j, admin.SubmitOptions{}); err != nil {
 			t.Fatal(err)
