@@ -113,15 +113,20 @@ func newOperator(t *testing.T, servers string) *operator {
 	t.Cleanup(client.Close)
 	o := &operator{t: t, client: client, jobs: theJobs(), notes: make(map[*deed]string)}
 	t.Cleanup(o.running.Wait)
-	if _, err := client.SetLimit(ctx, theLimit, thePlaces, admin.LimitOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.setLimit(ctx)
 	for _, j := range o.jobs {
 		if _, err := client.Submit(ctx, j, admin.SubmitOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return o
+}
+
+func (o *operator) setLimit(ctx context.Context) {
+	o.t.Helper()
+	if _, err := o.client.SetLimit(ctx, theLimit, thePlaces, admin.LimitOptions{}); err != nil {
+		o.t.Fatal(err)
+	}
 }
 
 // run calls a command. Errors are no failures: the servers may be away, or the job is.
@@ -247,6 +252,7 @@ func (o *operator) tidy() (notes map[*deed]string) {
 	o.running.Wait()
 	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
 	defer cancel()
+	o.setLimit(ctx) // servers that were emptied have lost it
 	for _, j := range o.jobs {
 		err := o.submit(ctx, j.Name)
 		if err == nil {

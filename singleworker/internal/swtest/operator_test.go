@@ -29,6 +29,7 @@ var requests = map[string]request{
 		_, err := c.CancelSeen(ctx, "job", admin.Seen{})
 		return err
 	},
+	"Children": func(ctx context.Context, c *admin.Client) error { _, err := c.Children(ctx, "job"); return err },
 	"Clear": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.Clear(ctx, admin.ClearOptions{Jobs: 1, DespiteInstances: true})
 		return err
@@ -144,6 +145,19 @@ var requests = map[string]request{
 		return err
 	},
 	"Calendars": func(ctx context.Context, c *admin.Client) error { _, err := c.Calendars(ctx); return err },
+	"Limits":    func(ctx context.Context, c *admin.Client) error { _, err := c.Limits(ctx); return err },
+	"SetLimit": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.SetLimit(ctx, "api", 1, admin.LimitOptions{})
+		return err
+	},
+	"DeleteLimit": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.DeleteLimit(ctx, "api", admin.LimitOptions{})
+		return err
+	},
+	"FreePlaces": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.FreePlaces(ctx, "api", admin.LimitOptions{})
+		return err
+	},
 	"SetCalendar": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.SetCalendar(ctx, "calendar", job.Calendar{Weekdays: []string{"sun"}}, admin.CalendarOptions{})
 		return err
