@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,6 +59,25 @@ func jobNames(users []zkrec.Spec) (names []string) {
 		names = append(names, spec.Job.Name)
 	}
 	return names
+}
+
+// Children lists the jobs that run after one of the given jobs, see job.Job.After, by name, but for
+// those that are given: without them they are invalid. It reads the specs of all jobs. Errors:
+// ErrDenied, ErrUnavailable.
+func (c *Client) Children(ctx context.Context, parents ...string) ([]string, error) {
+	return retried(ctx, c.conn, "list children", func() ([]string, error) {
+		users, err := c.users(ctx, func(j job.Job) []string { return j.After })
+		children := make(map[string]bool)
+		for _, parent := range parents {
+			for _, name := range jobNames(users[parent]) {
+				children[name] = true
+			}
+		}
+		for _, parent := range parents {
+			delete(children, parent)
+		}
+		return slices.Sorted(maps.Keys(children)), err
+	})
 }
 
 // newer is the error of a record that a newer version has written, which is not replaced.

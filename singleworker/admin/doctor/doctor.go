@@ -45,7 +45,6 @@ const (
 	outstanding = 100         // requests that a server has not answered
 	clockLimit  = time.Second // by how much ZooKeeper's clock may differ from those of all instances
 	nearly      = 0.9         // of a limit
-	named       = 5           // how many names a sentence has
 )
 
 // Checks judges a group, the worst first.
@@ -142,7 +141,7 @@ func (x *examiner) differ(name string, severity reason.Severity, what, remedy st
 	default:
 		var texts, ids []string
 		for _, value := range values {
-			texts, ids = append(texts, value+" ("+some(have[value])+")"), append(ids, have[value]...)
+			texts, ids = append(texts, value+" ("+plain.Some(have[value])+")"), append(ids, have[value]...)
 		}
 		x.add(name, severity, ids, remedy, "%s: %s", counted(len(values), what), strings.Join(texts, ", "))
 		return true
@@ -160,7 +159,7 @@ func (x *examiner) sessions() {
 	}
 	if len(ids) > 0 {
 		x.add("sessions", reason.Notice, ids, "raise maxSessionTimeout in the servers' configuration, or ask for less",
-			"ZooKeeper grants shorter sessions than were asked for: %s", some(short))
+			"ZooKeeper grants shorter sessions than were asked for: %s", plain.Some(short))
 	} else if len(x.Instances) > 0 {
 		x.add("sessions", reason.Fine, nil, "", "no session is shorter than its instance has asked for")
 	}
@@ -213,7 +212,7 @@ func (x *examiner) registrations() {
 	case len(ids) > 0:
 		x.add("registrations", reason.Notice, ids, "nothing, if they went a moment ago; otherwise look at the log of an instance that runs",
 			"%s are registered for %s and do not run; the others remove that ten session timeouts after an instance has gone: %s",
-			counted(len(ids), "instance"), counted(jobs, "job"), some(ids))
+			counted(len(ids), "instance"), counted(jobs, "job"), plain.Some(ids))
 	case len(x.Jobs) > 0:
 		x.add("registrations", reason.Fine, nil, "", "no instance is registered for a job that does not run")
 	}
@@ -260,7 +259,7 @@ func (x *examiner) limits() {
 		if len(slots) > 0 {
 			leaks = true
 			x.add("limits", reason.Warning, slots, "swctl limits free "+plain.Quoted(of.Name), "limit %s: %s of %d held for runs that are gone: %s",
-				of.Name, counted(len(slots), "place"), of.Max, some(slots))
+				of.Name, counted(len(slots), "place"), of.Max, plain.Some(slots))
 		}
 	}
 	if len(x.Limits) > 0 && !leaks {
@@ -283,15 +282,7 @@ func list(names []string, what string) string {
 	if len(names) == 1 {
 		return names[0]
 	}
-	return counted(len(names), what) + " (" + some(names) + ")"
-}
-
-// some names the first few.
-func some(names []string) string {
-	if len(names) <= named+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+	return counted(len(names), what) + " (" + plain.Some(names) + ")"
 }
 
 // counted is "1 job" or "2 jobs".

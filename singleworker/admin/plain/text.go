@@ -150,6 +150,15 @@ func Encode(value any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
+// Some names the first few of many: "a, b, c, d, e and 2 more".
+func Some(names []string) string {
+	const most = 5
+	if len(names) <= most+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // FirstLine is the first line of a text that holds anything, made printable.
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

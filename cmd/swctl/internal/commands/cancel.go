@@ -40,6 +40,7 @@ type cancellation struct {
 	*call
 	all, ignoreMissing bool
 	victims            []admin.JobStatus
+	children           []string          // of the victims, which cannot run without them
 	done               []admin.JobStatus // as they were
 }
 
@@ -67,6 +68,15 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 	if err != nil || len(c.victims) == 0 {
 		return q, err
 	}
+	if !c.all {
+		names := make([]string, len(c.victims))
+		for i, victim := range c.victims {
+			names[i] = victim.Name
+		}
+		if c.children, err = client.Children(ctx, names...); err != nil {
+			return q, err
+		}
+	}
 	of := plain.Printable(fmt.Sprintf("of %s at %s", c.ServerType, c.ZK))
 	var table bytes.Buffer
 	if len(c.victims) > 1 || c.all {
@@ -82,7 +92,15 @@ func (c *cancellation) look(ctx context.Context, client group.Client) (q cmdline
 	default:
 		q.Text = fmt.Sprintf("cancel %s %s? [y/N] ", render.Named(c.victims[0], ""), of)
 	}
+	if len(c.children) > 0 {
+		q.Text = c.orphans() + "\n" + q.Text
+	}
 	return q, nil
+}
+
+// orphans says which jobs run after those that are canceled, and cannot without them.
+func (c *cancellation) orphans() string {
+	return plain.Printable("invalid without what is canceled, which they run after: " + plain.Some(c.children))
 }
 
 // act cancels the jobs and reports those that are gone, also when it fails halfway.
@@ -98,5 +116,8 @@ func (c *cancellation) act(ctx context.Context, client group.Client) error {
 		}
 		return err
 	})
+	if len(c.children) > 0 && len(c.done) > 0 {
+		c.Notef("%s: swctl set NAME --after, or swctl undelete", c.orphans())
+	}
 	return errors.Join(err, putList(c.reply, api.List("JobList", c.done), c.done, render.Page.Canceled, "nothing was canceled"))
 }

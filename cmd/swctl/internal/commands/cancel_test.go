@@ -69,6 +69,32 @@ func TestCancelQuestionsGolden(t *testing.T) {
 	golden(t, "cancel-questions", strings.Join(texts, "\n"))
 }
 
+// Jobs that run after those which are canceled are named before and after, but for those that are
+// canceled, too.
+func TestCancelNamesChildren(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"cancel nightly":               "invalid without what is canceled, which they run after: a, b",
+		"cancel nightly a":             "invalid without what is canceled, which they run after: b",
+		"cancel nightly a b":           "",
+		"cancel orphan":                "",
+		"cancel nightly --yes -o json": "invalid without what is canceled, which they run after: a, b: swctl set NAME --after, or swctl undelete",
+	} {
+		h := newHarness(t)
+		for _, name := range []string{"a", "b"} {
+			child := h.fake.jobs["nightly"]
+			child.Name, child.Job.Name, child.Job.Schedule, child.Job.After = name, name, "@after", []string{"nightly"}
+			h.fake.jobs[name] = child
+		}
+		h.atTerminal("y\n")
+		code := h.exec(strings.Fields(line)...)
+		said := h.errs.String()
+		if code != cmdline.ExitOK || !strings.Contains(said, want) || want == "" && strings.Contains(said, "invalid") {
+			t.Errorf("%s: exit %d, %q", line, code, said)
+		}
+	}
+}
+
 // Without a terminal nothing is asked, of a person or of a server.
 func TestCancelWithoutTerminal(t *testing.T) {
 	t.Parallel()

@@ -351,6 +351,16 @@ func (f *fakeClient) Names(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.jobs)), nil
 }
 
+func (f *fakeClient) Children(_ context.Context, parents ...string) (children []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(f.jobs)) {
+		isParent := func(parent string) bool { return slices.Contains(parents, parent) }
+		if !isParent(name) && slices.ContainsFunc(f.jobs[name].Job.After, isParent) {
+			children = append(children, name)
+		}
+	}
+	return children, nil
+}
+
 func (f *fakeClient) InstanceIDs(context.Context) (ids []string, err error) {
 	for _, i := range f.instances {
 		ids = append(ids, i.ID)

@@ -25,6 +25,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	List(ctx context.Context) ([]admin.JobStatus, error)
 	Group(ctx context.Context) (admin.Group, error)
 	Names(ctx context.Context) ([]string, error)
+	Children(ctx context.Context, parents ...string) ([]string, error)
 	ServerTypes(ctx context.Context) ([]string, error)
 	InstanceIDs(ctx context.Context) ([]string, error)
 	Handlers(ctx context.Context) ([]string, error)
