@@ -146,7 +146,8 @@ func AllOf(parents []*Gate) *Gate {
 	}
 	all := &Gate{Attempt: parents[0].Attempt, done: parents[0].done, parents: parents}
 	for _, p := range parents[1:] {
-		all.Attempt, all.done = min(all.Attempt, p.Attempt), min(all.done, p.done)
+		all.Attempt = min(all.Attempt, p.Attempt)
+		all.done = min(all.done, p.done)
 	}
 	for _, f := range parents[0].fates {
 		for _, p := range parents[1:] {
