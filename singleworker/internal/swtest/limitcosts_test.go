@@ -79,7 +79,7 @@ func limited(t *testing.T, instances, jobs, places int, takes time.Duration) (ru
 // many others wait, in however many instances. The places are hardly ever free.
 func TestLimitCosts(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ instances, jobs int }{{4, 1000}, {30, 1000}} {
+	for _, tt := range []struct{ instances, jobs int }{{4, 600}, {12, 600}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			t.Parallel()
 			const places, takes, most = 40, 200 * time.Millisecond, 3
@@ -102,7 +102,7 @@ func TestJobsBesideALimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := swtest.New(t, swtest.Config{SessionTimeout: 30 * time.Second, Latency: millisecond})
 			setLimit(t, c, 40)
-			const jobs = 500
+			const jobs = 200
 			at := time.Now().Truncate(time.Minute).Add(2 * time.Minute)
 			err := c.Operate(t.Context(), func(client *admin.Client) error {
 				for k := range jobs {
