@@ -25,23 +25,30 @@ type formerRow struct {
 	Text  string
 }
 
+// mostNamed is how many jobs, or runs, a row names.
+const mostNamed = 50
+
+// jobLinks are links to the first few of many jobs, and how many more there are.
+func jobLinks(names []string) (links []choice, more int) {
+	more = max(0, len(names)-mostNamed)
+	for _, name := range names[:len(names)-more] {
+		links = append(links, choice{Name: name, Link: jobLink(name)})
+	}
+	return links, more
+}
+
 // calendars are the times that jobs leave out, or are bound to.
 func (p *pages) calendars(r *http.Request, _ *snapshot) (view, error) {
 	list, err := p.group.calendars(r.Context())
 	if err != nil {
 		return view{}, err
 	}
-	const (
-		mostJobs  = 50
-		mostSpans = 3
-	)
+	const mostSpans = 3
 	l := p.look(r)
 	var rows []calendarRow
 	for _, of := range list {
-		row := calendarRow{Name: of.Name, Text: words.Calendar(of.Is), Set: of.Set, Error: of.Error, Since: l.stamp(of.Since), More: max(0, len(of.Jobs)-mostJobs)}
-		for _, name := range of.Jobs[:len(of.Jobs)-row.More] {
-			row.Jobs = append(row.Jobs, choice{Name: name, Link: jobLink(name)})
-		}
+		row := calendarRow{Name: of.Name, Text: words.Calendar(of.Is), Set: of.Set, Error: of.Error, Since: l.stamp(of.Since)}
+		row.Jobs, row.More = jobLinks(of.Jobs)
 		own := look{l.now, job.Job{TimeZone: of.Is.TimeZone}.Zone()}
 		for _, span := range of.Is.Spans(l.now, mostSpans) {
 			text := plain.Absolute(span.From, own.zone) + " to "

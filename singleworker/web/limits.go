@@ -37,18 +37,15 @@ func (p *pages) limits(r *http.Request, _ *snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	const most = 50
 	l := p.look(r)
 	var rows []limitRow
 	for _, of := range list {
-		row := limitRow{Limit: of, More: max(0, len(of.Jobs)-most)}
-		for _, name := range of.Jobs[:len(of.Jobs)-row.More] {
-			row.Jobs = append(row.Jobs, choice{Name: name, Link: jobLink(name)})
-		}
-		for _, place := range of.Held[:min(len(of.Held), most)] {
+		row := limitRow{Limit: of}
+		row.Jobs, row.More = jobLinks(of.Jobs)
+		for _, place := range of.Held[:min(len(of.Held), mostNamed)] {
 			row.Holders = append(row.Holders, holderRow{choice{Name: place.Slot, Link: jobLink(place.Slot)}, l.stamp(place.Since), place.Leaked})
 		}
-		for _, w := range of.Waiting[:min(len(of.Waiting), most)] {
+		for _, w := range of.Waiting[:min(len(of.Waiting), mostNamed)] {
 			row.Waiting = append(row.Waiting, waiterRow{choice{Name: w.InstanceID, Link: instanceLink(w.InstanceID)}, l.stamp(w.Since)})
 		}
 		rows = append(rows, row)

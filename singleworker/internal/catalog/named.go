@@ -59,8 +59,8 @@ func (s *Named) joined() {
 	}
 }
 
-// Outdated reads a job again, what it names, its ancestors, and the freeze: a transaction has shown
-// that one of them has changed.
+// Outdated reads a job again, the nodes that it names, its ancestors, and the freeze: a transaction
+// has shown that one of them has changed.
 func (s *Named) Outdated(j *Job) {
 	s.catalog.Freeze.Hear()
 	if before, err := ticks.Ancestors(s.catalog.Parents, j.Spec); err == nil {
@@ -83,7 +83,8 @@ func (s *Named) lookForMissing(j *Job) {
 	}
 }
 
-// hold completes the view of a job, or keeps it until what it names, and its parents, are read.
+// hold completes the view of a job, or keeps it until the nodes that it names, and its parents, are
+// read.
 func (s *Named) hold(j *Job, v *view) (waits bool) {
 	if j.waits = nil; v.spec == nil || v.spec.Canceled || v.err != nil {
 		return false

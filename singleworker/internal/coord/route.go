@@ -72,8 +72,8 @@ func (c *Coordinator) route(path string, gone bool) {
 		c.catalog.Named.Hear(path)
 		return
 	}
-	if _, is := tree.BelowLimit(path); is {
-		c.journal.Places.Changed(path)
+	if limit, is := tree.BelowLimit(path); is {
+		c.journal.Places.Changed(limit, path)
 		return
 	}
 	if path == tree.AskedOf(c.member.Self().Incarnation) {

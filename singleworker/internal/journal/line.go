@@ -46,17 +46,10 @@ func seconds(ms int64) int64 { return ms / 1000 }
 // oldest is the slot that this instance waits for. A place is its own only when it has claimed it:
 // until then others must not believe that nobody waits.
 func (l *limit) oldest() (oldest waiter, waits bool) {
-	all := slices.Collect(maps.Values(l.called))
-	if len(l.waiting) > 0 {
-		all = append(all, l.waiting[0])
+	if oldest, waits = l.next(); l.line.mine == "" {
+		return oldest, waits
 	}
-	if l.line.mine != "" {
-		all = slices.AppendSeq(all, maps.Values(l.claiming))
-	}
-	if len(all) == 0 {
-		return waiter{}, false
-	}
-	return slices.MinFunc(all, older), true
+	return oldest.orOlder(waits, l.claiming)
 }
 
 // queue has this instance's node say for how long it has waited.
@@ -142,14 +135,12 @@ func (ps *Places) inLine(l *limit, names []string, whole bool) {
 
 // Changed takes in that the node at a path below a limit's has changed: places, or the instance
 // before this one in the line.
-func (ps *Places) Changed(path string) {
-	tree := ps.journal.loop.Tree
-	name, is := tree.BelowLimit(path)
+func (ps *Places) Changed(name, path string) {
 	l := ps.limits[name]
-	if !is || l == nil {
+	if l == nil {
 		return
 	}
-	if path == tree.HeldPlaces(name) {
+	if path == ps.journal.loop.Tree.HeldPlaces(name) {
 		l.line.watches = false
 	} else {
 		l.line.before, l.line.readAt = "", 0
@@ -196,12 +187,7 @@ func (ps *Places) lookSoon(l *limit) {
 // after calls f on the loop.
 func (ps *Places) after(wait time.Duration, f func()) {
 	ps.journal.loop.Async("look at limits", func(ctx context.Context) func() {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		session.Wait(ctx, wait)
 		return f
 	})
 }

@@ -130,6 +130,7 @@ func (w *write) lane() session.Lane {
 // index and the record as it is then, when ZooKeeper has answered; a claim waits no longer than a
 // lease lasts. When one fails, nothing was written: ticks.ErrConflict, with the record, is returned
 // when that is not From; ticks.ErrNoRequest when the manual run that it opens was canceled;
+// ticks.ErrLimited when there is no place for the run that it opens, see [Runner].Room;
 // ticks.ErrSpecChanged when the job's spec or switch has another version; owner.ErrNotOwner,
 // owner.ErrNotLeader, ErrDraining, ErrTooEarly, session.ErrEnded or leases.ErrLost otherwise. Only
 // with ErrWithheld was it written: a drain has begun before ZooKeeper had answered, or was ordered

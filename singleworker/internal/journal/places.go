@@ -136,10 +136,28 @@ func dueSince(run zkrec.Run) int64 {
 	if run.Manual == "" && run.Attempt <= 1 && !run.Always {
 		return run.Tick
 	}
-	return run.Started - run.Delayed
+	return run.WaitsSince()
 }
 
 func older(a, b waiter) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.slot, b.slot)) }
+
+// orOlder is w, if it is one, or one of others that is older.
+func (w waiter) orOlder(is bool, others map[string]waiter) (oldest waiter, found bool) {
+	for _, other := range others {
+		if !is || older(other, w) < 0 {
+			w, is = other, true
+		}
+	}
+	return w, is
+}
+
+// next is this instance's slot that comes before its others: its turn is next, or has come.
+func (l *limit) next() (next waiter, waits bool) {
+	if waits = len(l.waiting) > 0; waits {
+		next = l.waiting[0]
+	}
+	return next.orOlder(waits, l.called)
+}
 
 // share is how many places this instance tries to take at the same time: so instances that begin
 // at the same time do not all try all.
@@ -174,16 +192,7 @@ func (l *limit) isFree(place int) bool { return !l.held[place] && !l.trying[plac
 
 // choose returns free places, or nil if there are too few, or older slots come first.
 func (ps *Places) choose(l *limit, w waiter) (chosen []zkrec.Place) {
-	isBefore := func(other waiter) bool { return older(other, w) < 0 }
-	called := func() bool {
-		for _, other := range l.called {
-			if isBefore(other) {
-				return true
-			}
-		}
-		return false
-	}
-	if slices.ContainsFunc(l.waiting, isBefore) || called() || !ps.isTurn(l, w) {
+	if next, waits := l.next(); waits && older(next, w) < 0 || !ps.isTurn(l, w) {
 		return nil
 	}
 	if !ps.mayTry(l, w.need) || ps.isExceeded(l) {
@@ -259,7 +268,6 @@ func (ps *Places) given(changed []placeChange) {
 // so many of them.
 func (ps *Places) call(l *limit, atMost int) {
 	if ps.journal.runner.Full() { // they wait for other runs, and leave the places to other instances
-		atMost = len(l.waiting)
 		for _, w := range slices.Clone(l.waiting) {
 			ps.leave(w.slot)
 			ps.journal.runner.Room(w.slot)

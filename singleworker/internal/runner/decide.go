@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -47,7 +46,6 @@ func (r *Runner) decide(j *job) {
 		r.line.add(j, r.cfg.Wall.Now())
 		return
 	}
-	waits := j.waitsSince
 	if plan.Opens || !plan.Change {
 		j.waitsSince, j.limited = time.Time{}, false
 	}
@@ -63,12 +61,7 @@ func (r *Runner) decide(j *job) {
 		}
 	}
 	r.out.commit(commit, func(current *ticks.Record, err error) {
-		r.box.Post(func() {
-			if errors.Is(err, ticks.ErrLimited) {
-				j.waitsSince, j.limited = cmp.Or(waits, time.UnixMilli(commit.Plan.Record.Started)), true
-			}
-			r.committed(j, commit, act, current, err)
-		})
+		r.box.Post(func() { r.committed(j, commit, act, current, err) })
 	})
 }
 
@@ -122,7 +115,7 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 			r.runs.start(j, act, *current)
 		}
 	case act != nil:
-		if !j.limited {
+		if !errors.Is(err, ticks.ErrLimited) {
 			r.cfg.Observer.Refused(j.Name, err)
 		}
 		act.stop(err)
@@ -130,8 +123,9 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, ticks.ErrLimited):
-		return // until the keeper tells that there may be a place, or something else happens
+	case errors.Is(err, ticks.ErrLimited): // until the keeper tells that there may be a place, or something else happens
+		j.waitsSince, j.limited = time.UnixMilli(plan.Record.WaitsSince()), true
+		return
 	case errors.Is(err, ticks.ErrConflict):
 		r.jobs.remember(j.Name, current)
 		r.warnAhead(j)

@@ -208,8 +208,11 @@ func (l *Loop) SyncPeriod() time.Duration { return min(l.cfg.SyncPeriod, l.Conn.
 
 // WaitToAskAgain waits for a sync period, beside the loop: after an error that no reconnect will
 // mend, such as a node that may not be read, so that the loop does not ask without a pause.
-func (l *Loop) WaitToAskAgain(ctx context.Context) {
-	timer := time.NewTimer(l.SyncPeriod())
+func (l *Loop) WaitToAskAgain(ctx context.Context) { Wait(ctx, l.SyncPeriod()) }
+
+// Wait waits for so long, or until ctx is done.
+func Wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -101,7 +101,7 @@ func oneMore(text []byte) []byte {
 	return text
 }
 
-// stolen has a claim create another node than that of the place which it takes.
+// stolen has a claim create a node beside the place which it takes.
 func stolen(op zkdev.Op, path string, version int32) (string, int32) {
 	if op == zkdev.OpCreate && strings.Contains(path, "/held/") {
 		return fmt.Sprintf("%s-%d", path, time.Now().UnixNano()), version

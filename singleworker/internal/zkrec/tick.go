@@ -57,6 +57,9 @@ type Run struct {
 // Open reports whether the run has no result yet.
 func (r Run) Open() bool { return r.State == history.StateRunning }
 
+// WaitsSince is since when the run could have been claimed, but for others, in Unix milliseconds.
+func (r Run) WaitsSince() int64 { return r.Started - r.Delayed }
+
 // Past is why a past tick may be run by name, which is empty if the run is of no such tick.
 func (r Run) Past() history.Past { return r.Asked.Value().Past }
 
