@@ -63,8 +63,8 @@
 // once. There is one writer of the record, so nothing else need give places back. A node for each
 // place, and not a count, because claims of different places do not compete, and ZooKeeper's log
 // has the number that is taken at each moment. Claims check the limit's version, so none takes a
-// place under another maximum than it knows. After a limit was lowered none is taken until those
-// beyond it have been given back.
+// place under another maximum than it knows. After a limit was lowered, places beyond it which are
+// still held keep as many of the others free.
 //
 // Claims with limits have a lane of their own. How slots wait is said at [Places].
 package journal

@@ -166,21 +166,34 @@ func (ps *Places) share(l *limit) int {
 	return (ps.limitOf(l).Max + members - 1) / members
 }
 
-// isExceeded reports whether a run holds a place beyond the limit, which had more when the run was
-// claimed. Until it has ended nobody takes a place, as no claim knows how many others hold those
-// below. The places beyond only become fewer, as claims check the limit's version. So a reading
-// that was asked for when this version was known can be trusted.
-func (ps *Places) isExceeded(l *limit) bool {
+// usable is how many places, from 0, runs may take: all, unless runs hold some beyond the limit,
+// which had more when they were claimed. Those beyond count, too.
+func (ps *Places) usable(l *limit) int {
 	limit := ps.limitOf(l)
 	if l.version != limit.Version {
-		return true
+		return 0
 	}
-	for place := range l.held {
-		if place >= limit.Max {
-			return true
+	return usable(limit.Max, l.held)
+}
+
+// usable is the most places from 0 for which these and those that are held beyond them are at most
+// as many as the limit allows. Claims that keep to it never take those beyond, so these only become
+// fewer, and no claim by an older reading takes more than a newer one would. A reading counts that
+// was asked for when the limit's version was known, as claims check that.
+func usable(limit int, held map[int]bool) int {
+	beyond := 0
+	for place := range held {
+		if place >= limit {
+			beyond++
 		}
 	}
-	return false
+	places := limit
+	for ; places > 0 && places+beyond > limit; places-- {
+		if held[places-1] {
+			beyond++
+		}
+	}
+	return places
 }
 
 // mayTry reports whether this instance may try to take so many places, too.
@@ -195,10 +208,10 @@ func (ps *Places) choose(l *limit, w waiter) (chosen []zkrec.Place) {
 	if next, waits := l.next(); waits && older(next, w) < 0 || !ps.isTurn(l, w) {
 		return nil
 	}
-	if !ps.mayTry(l, w.need) || ps.isExceeded(l) {
+	if !ps.mayTry(l, w.need) {
 		return nil
 	}
-	places, share := ps.limitOf(l).Max, ps.share(l)
+	places, share := ps.usable(l), ps.share(l)
 	first := ps.journal.member.Cleanup.Rank(l.name) * share
 	for k := range places {
 		if n := (first + k) % places; l.isFree(n) {
@@ -273,11 +286,7 @@ func (ps *Places) call(l *limit, atMost int) {
 			ps.journal.runner.Room(w.slot)
 		}
 	}
-	free := ps.free(l)
-	if ps.isExceeded(l) {
-		free = 0
-	}
-	called := 0
+	free, called := ps.free(l), 0
 	for _, w := range l.called {
 		called += w.need
 	}
@@ -295,7 +304,7 @@ func (ps *Places) call(l *limit, atMost int) {
 }
 
 func (ps *Places) free(l *limit) (n int) {
-	for k := range ps.limitOf(l).Max {
+	for k := range ps.usable(l) {
 		if l.isFree(k) {
 			n++
 		}

@@ -79,8 +79,8 @@ func TestOlderTickTakesThePlaceFirst(t *testing.T) {
 	})
 }
 
-// A limit that is lowered ends no run. Nothing begins until the runs that hold places beyond it
-// have ended, and when it is raised those that wait begin at once.
+// A limit that is lowered ends no run. Nothing begins until fewer runs hold places than it has, and
+// when it is raised those that wait begin at once.
 func TestLimitIsLoweredAndRaised(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setLimit(t, c, 3)
@@ -107,6 +107,42 @@ func TestLimitIsLoweredAndRaised(t *testing.T) {
 		want(10*time.Second, 1)
 		setLimit(t, c, 2)
 		want(time.Second, 2)
+		pass(t, c)
+	})
+}
+
+// A run that holds a place beyond a lowered limit takes one of those below from the others, and no
+// more.
+func TestLongRunBeyondLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 3)
+		names := []string{"a", "b", "long"}
+		handlers := map[string]singleworker.Handler{"a": working(10 * time.Second), "b": working(10 * time.Second), "long": working(time.Hour)}
+		for _, name := range names {
+			submit(t, c, job.Job{Name: name, Schedule: "@manually", Limits: api})
+		}
+		c.Start("one", swtest.Setup{Handlers: handlers})
+		time.Sleep(settled)
+		want := func(slots ...string) {
+			t.Helper()
+			if got := held(c); !slices.Equal(got, slots) {
+				t.Errorf("places are held by %v, want %v", got, slots)
+			}
+		}
+		for _, name := range names { // in the order of places
+			askFor(t, c, name)
+			time.Sleep(time.Second)
+		}
+		setLimit(t, c, 2)
+		want(names...)
+		time.Sleep(20 * time.Second)
+		want("long")
+		askFor(t, c, "a")
+		askFor(t, c, "b")
+		time.Sleep(5 * time.Second)
+		want("a", "long")
+		time.Sleep(10 * time.Second)
+		want("b", "long")
 		pass(t, c)
 	})
 }
