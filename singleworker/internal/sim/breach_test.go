@@ -254,6 +254,7 @@ func TestBreaches(t *testing.T) {
 		{"claim without the calendar's version", staleCalendar, "0 * * * * ?", breach{check: blind(zkdev.OpCheck, "/_calendars/break")}, 8},
 		{"claim without the versions of the parents' specs", staleParent, "0 * * * * ?", breach{check: blind(zkdev.OpCheck, "/first")}, 8},
 		{"claim without a check that the parent is the same job", parentOfBefore, "0 * * * * ?", breach{check: unproven}, 2},
+		{"a request for a past tick that stays when it was run", pastTick, "0 * * * * ?", breach{keeps: "/requests/"}, 2},
 		{"claim without the version of the freeze", frozenCrowd, "* * * * * ?", breach{check: unfrozen}, 2},
 		{"changes of an instance's node without a version", lateLeave, "* * * * * ?", breach{check: node}, 1},
 		{"claim without a check of the leader's node", deposed, "* * * * * ?", breach{check: leader}, 11},

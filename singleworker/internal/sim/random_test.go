@@ -27,12 +27,13 @@ var inRandomSeeds = map[string]struct {
 	"one more": {[]int{2, 8}, 20}, "forgotten runs": {[]int{2, 8}, 20}, "jitter": {[]int{2}, 20}, "calendar": {[]int{2, 8}, 60},
 	"short": {[]int{17}, 20}, "unpublished": {[]int{10}, 40}, "child per parent": {[]int{2, 19}, 40},
 	"one place more": {[]int{20}, 20}, "lost release": {[]int{20}, 20}, "stolen place": {[]int{20}, 20}, "freed twice": {[]int{20}, 20},
+	"asked twice": {[]int{2}, 20}, "freeze": {[]int{2}, 150},
 }
 
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and
 // with many faults, and shows that the faults that seeds draw suffice to bring it to light: within
-// a bounded number of seeds, a few times the mean. (About 105 seeds for the takeover, 3 or fewer
-// for the others.) A claim without a check of the owner alone is not among them: the tick record's
+// a bounded number of seeds, a few times the mean. (About 105 seeds for the takeover, 30 for the
+// freeze, 3 or fewer for most others.) A claim without a check of the owner alone is not among them: the tick record's
 // version guards it, too, so that it takes the scene of TestBreaches. Nor is one without a check of
 // the parents' specs, or that the parents are the same jobs, which 120 seeds do not find.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
@@ -206,6 +207,8 @@ var breaches = map[string]*breach{
 	"lost release":          {keeps: "/held/", in: shared},                                          // a run ends and keeps its places
 	"stolen place":          {check: stolen, in: shared},                                            // a claim does not take the place that it names
 	"freed twice":           {check: freedElsewhere, in: shared},                                    // a run gives back another one's place
+	"asked twice":           {keeps: "/requests/"},                                                  // a run that was asked for by name leaves its request
+	"freeze":                {check: unfrozen},                                                      // a claim without the version of the freeze
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
 		return blind(zkdev.OpSetData, "/tick")(op, path, version)
