@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,8 +155,8 @@ func (x *afterExplorer) view(w afterWorld) (v ticks.View, valid, ticked bool) {
 	return v, valid, ticked
 }
 
-// fail notes the first thing that is wrong.
-func (x *afterExplorer) fail(w afterWorld, format string, args ...any) {
+// failf notes the first thing that is wrong.
+func (x *afterExplorer) failf(w afterWorld, format string, args ...any) {
 	if x.found == "" {
 		x.found = w.trace + ": " + fmt.Sprintf(format, args...)
 	}
@@ -166,7 +167,7 @@ func (x *afterExplorer) explore(w afterWorld) {
 	x.t.Helper()
 	underWay := ""
 	if w.write != nil {
-		underWay = say(w.child, *w.write) + fmt.Sprint(x.isRefused(w))
+		underWay = say(w.child, *w.write) + strconv.FormatBool(x.isRefused(w))
 	}
 	key := fmt.Sprint(w.parents, w.rows, w.runs, w.paused != nil, w.resumed, w.over, w.holiday, w.child.Watermark, w.child.State, underWay)
 	if x.seen[key] || x.found != "" {
@@ -235,7 +236,7 @@ func (x *afterExplorer) decide(w afterWorld) {
 	isDone := func(p afterParent) bool { return p.state != "" && p.state != history.StateRunning }
 	decidable := w.over && !x.endless || isDone(w.parents[0]) && isDone(w.parents[1])
 	if waits := w.rows == "" && w.runs == 0; waits && ticked && decidable && (w.paused == nil || w.resumed) {
-		x.fail(w, "the tick has no fate")
+		x.failf(w, "the tick has no fate")
 	}
 }
 
@@ -258,7 +259,7 @@ func (x *afterExplorer) arrive(w afterWorld) {
 	v, valid, ticked := x.view(w)
 	for _, e := range plan.Entries {
 		if e.Tick != ms(x.t, "10:01") || e.Last() != e.Tick || !ticked {
-			x.fail(w, "a row of %s", clock(e.Tick))
+			x.failf(w, "a row of %s", clock(e.Tick))
 		}
 		w.rows += fmt.Sprint(e.State, e.Reason, ";")
 	}
@@ -266,11 +267,11 @@ func (x *afterExplorer) arrive(w afterWorld) {
 		w.runs++
 		switch {
 		case !valid || !ticked || plan.Record.Tick != ms(x.t, "10:01"):
-			x.fail(w, "it runs %s, which is no tick", clock(plan.Record.Tick))
+			x.failf(w, "it runs %s, which is no tick", clock(plan.Record.Tick))
 		case w.parents[0].state != history.StateOK || w.parents[1].state != history.StateOK:
-			x.fail(w, "it runs, and its parents are %v", w.parents)
+			x.failf(w, "it runs, and its parents are %v", w.parents)
 		case w.paused != nil && !w.resumed:
-			x.fail(w, "it runs in a pause")
+			x.failf(w, "it runs in a pause")
 		}
 		if x.found != "" {
 			return
@@ -278,7 +279,7 @@ func (x *afterExplorer) arrive(w afterWorld) {
 		plan.Record = ticks.End(v.Job, plan.Record, ticks.Outcome{State: history.StateOK, Ended: v.Now}).Record
 	}
 	if w.child = plan.Record; w.runs > 1 || w.runs == 1 && w.rows != "" || strings.Count(w.rows, ";") > 1 {
-		x.fail(w, "it has run %d times, and has the rows %s", w.runs, w.rows)
+		x.failf(w, "it has run %d times, and has the rows %s", w.runs, w.rows)
 	}
 	x.fates[w.rows] = true
 	x.explore(w)
