@@ -190,4 +190,8 @@ func TestPastTicksOfFormerShards(t *testing.T) {
 	if plan := ticks.Next(v); plan.Request == "ask" || !plan.Opens {
 		t.Errorf("a run that was interrupted: %+v", plan)
 	}
+	v.Record.State, v.Record.Ended, v.Record.NextAttempt, v.Record.NextAttemptAt = history.StateInterrupted, ms(t, "10:00:15"), history.NextRerun, ms(t, "10:00:15")
+	if plan := ticks.Next(v); plan.Request == "ask" || !plan.Opens {
+		t.Errorf("a run that is to be repeated: %+v", plan)
+	}
 }
