@@ -135,9 +135,10 @@ func (h Held) MarshalJSON() ([]byte, error) { return h.unknown.Encode(heldFields
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *Held) UnmarshalJSON(data []byte) error { return h.unknown.Decode(data, (*heldFields)(h)) }
 
-// Begin returns the record that has a new run: of t it keeps only the slot's fields.
+// Begin returns the record that has a new run: of t it keeps only the slot's fields. How many runs
+// there were is counted for each.
 func (t Tick) Begin(watermark int64, run Run) Tick {
-	return Tick{Watermark: watermark, Run: run, Runs: t.Runs, RunsSince: t.RunsSince, Failed: t.Failed, FailedSince: t.FailedSince, lasting: t.lasting}
+	return Tick{Watermark: watermark, Run: run, Failed: t.Failed, FailedSince: t.FailedSince, lasting: t.lasting}
 }
 
 // Again is the run whose tick is to be run again next. Its NextAttempt is empty if nothing is.
