@@ -147,6 +147,80 @@ func TestLongRunBeyondLimit(t *testing.T) {
 	})
 }
 
+// A place below a limit that was lowered, which is free, is taken by nobody while as many runs as
+// the limit allows hold places beyond it.
+func TestLimitIsLoweredBelowPlaces(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 3)
+		for _, name := range []string{"first", "second", "third", "waits"} { // places are chosen in the order of slots
+			submit(t, c, job.Job{Name: name, Schedule: "0 * * * * ?", Limits: api, MisfireGrace: time.Hour})
+		}
+		long := working(30 * time.Second)
+		c.Start("a", swtest.Setup{Handlers: map[string]singleworker.Handler{"first": working(10 * time.Second), "second": long, "third": long, "waits": working(time.Second)}})
+		minute := c.Begun().Truncate(time.Minute).Add(5 * time.Minute)
+		time.Sleep(time.Until(minute.Add(5 * time.Second)))
+		if got := held(c); !slices.Equal(got, []string{"first", "second", "third"}) {
+			t.Fatalf("places are held by %v", got)
+		}
+		setLimit(t, c, 1)
+		time.Sleep(15 * time.Second)
+		if got := held(c); !slices.Equal(got, []string{"second", "third"}) {
+			t.Errorf("the limit is 1, and places are held by %v", got)
+		}
+		time.Sleep(15 * time.Second)
+		if last := runsOf(c, "waits"); last[len(last)-1].Started.Before(minute.Add(30 * time.Second)) {
+			t.Errorf("the last run of who waits began at %v", last[len(last)-1].Started)
+		}
+		pass(t, c)
+	})
+}
+
+// A slot that waits for two places is not overtaken by others of its instance which need one, of
+// which one is always free.
+func TestNeedOfTwoPlacesIsMet(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 2)
+		submit(t, c,
+			job.Job{Name: "both", Schedule: "3 * * * * ?", Limits: map[string]int{"api": 2}, MisfireGrace: time.Hour},
+			job.Job{Name: "even", Schedule: "*/10 * * * * ?", Limits: api}, job.Job{Name: "odd", Schedule: "5/10 * * * * ?", Limits: api})
+		c.Start("a", swtest.Setup{Handlers: map[string]singleworker.Handler{"both": working(time.Second), "even": working(8 * time.Second), "odd": working(8 * time.Second)}})
+		time.Sleep(settled + 5*time.Minute)
+		if n := len(runsOf(c, "both")); n < 5 {
+			t.Errorf("%d runs in five minutes, want 5", n)
+		}
+		pass(t, c)
+	})
+}
+
+// A slot whose request is withdrawn while it waits keeps nobody waiting when a place is free.
+func TestWithdrawnRequestLeavesItsTurn(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c,
+			job.Job{Name: "long", Schedule: "0 * * * * ?", Limits: api},
+			job.Job{Name: "asked", Schedule: "@manually", Limits: api},
+			job.Job{Name: "next", Schedule: "20 * * * * ?", Limits: api, MisfireGrace: time.Hour})
+		work := working(time.Second)
+		c.Start("a", swtest.Setup{Handlers: map[string]singleworker.Handler{"long": working(30 * time.Second), "asked": work, "next": work}})
+		minute := c.Begun().Truncate(time.Minute).Add(3 * time.Minute)
+		time.Sleep(time.Until(minute.Add(5 * time.Second)))
+		askFor(t, c, "asked")
+		time.Sleep(5 * time.Second)
+		err := c.Operate(t.Context(), func(client *admin.Client) error {
+			_, err := client.CancelRequests(t.Context(), "asked", "")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(minute.Add(40 * time.Second)))
+		if last := runsOf(c, "next"); !last[len(last)-1].Started.After(minute) {
+			t.Errorf("the next one has not run since %v", last[len(last)-1].Started)
+		}
+		pass(t, c)
+	})
+}
+
 // The places of an owner that is killed are held until its heir has decided.
 func TestHeirGivesPlacesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself

@@ -3,6 +3,7 @@ package zkrec
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/swjobs/singleworker/singleworker/job"
@@ -17,9 +18,12 @@ func TestLimits(t *testing.T) {
 		"empty":   NewLimit([]byte("{}"), 1),
 		"newer":   NewLimit([]byte(`{"schema":999,"max":2}`), 1),
 	}
-	for name, need := range map[string]int{"api": 3, "deleted": 1, "spoiled": 1, "empty": 1, "newer": 1, "missing": 1} {
-		if err := limits.Refuse(job.Job{Limits: map[string]int{name: need}}); err == nil {
-			t.Errorf("a job that needs %d places of %s can run", need, name)
+	for name, want := range map[string]string{
+		"api": "has 2 places, and the job needs 3", "deleted": "was deleted", "spoiled": "cannot be read", "empty": "cannot be read", "newer": "cannot be read",
+		"missing": "is no limit of the group",
+	} {
+		if err := limits.Refuse(job.Job{Limits: map[string]int{name: 3}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a job that needs 3 places of %s: %v, want that it %s", name, err, want)
 		}
 	}
 	for _, is := range []job.Job{{}, {Limits: map[string]int{"api": 2}}} {
