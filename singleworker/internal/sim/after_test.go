@@ -41,13 +41,14 @@ var timeless = func() *cronexpr.Schedule {
 	return sched
 }()
 
-// ancestors lists the jobs that come before a job, by their former schedules, too.
+// ancestors lists the jobs that come before a job, by their former schedules, too: also itself, if
+// jobs wait for each other.
 func (l *ledger) ancestors(j singleworker.Job) []string {
 	if len(j.After) == 0 {
 		return nil
 	}
-	names, err := zkrec.Ancestors(j.Name, func(name string) []string {
-		if name == j.Name {
+	names, err := zkrec.Ancestors("", func(name string) []string {
+		if name == "" {
 			return j.After
 		}
 		if of := l.model.Jobs[name]; of != nil {
@@ -56,7 +57,7 @@ func (l *ledger) ancestors(j singleworker.Job) []string {
 		return nil
 	})
 	if err != nil {
-		panic(err) // no seed has jobs that wait for each other
+		panic(err) // no seed has so many jobs
 	}
 	return names
 }
@@ -74,6 +75,19 @@ func (l *ledger) reparenting(name string, at time.Time) {
 // have other ticks.
 func (l *ledger) reparented(name string, txn *zkdev.Txn) {
 	l.counts.reparented += l.retimed(txn, func(of singleworker.Job) bool { return slices.Contains(l.ancestors(of), name) })
+	j := l.model.Jobs[name]
+	if j == nil {
+		return
+	}
+	if slices.Contains(l.ancestors(j.Spec.Job), name) {
+		l.tangled++
+	}
+	for _, child := range l.model.Jobs {
+		if slices.Contains(child.Spec.Job.After, name) && j.Spec.CheckParent() != nil {
+			l.barren++
+			break
+		}
+	}
 }
 
 // deadline is when a tick of a slot is due, and waits for nothing any more; zero if it may wait for

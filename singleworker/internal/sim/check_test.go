@@ -202,6 +202,8 @@ type counts struct {
 	ranAfter   int           // ticks that jobs after others have run
 	withheld   int           // ticks that such jobs have not run because of their parents
 	reparented int           // terms of such jobs in which one that comes before them has changed
+	barren     int           // writes of a job that has children, and can be no parent
+	tangled    int           // writes of a job that comes before itself
 	limited    int           // runs that took places of limits
 	waited     int           // those that had waited for them, or for other runs
 	layouts    int           // that came into effect after another one

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"regexp"
@@ -13,12 +14,15 @@ import (
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
 // Families of random groups: chains, diamonds and other orders of jobs, of which some run after
-// others. Parents fail, change their schedules, and at times one is gone, or can be no parent.
+// others. Parents fail, change their schedules, come to their end, and at times one is gone, can be
+// no parent, or waits for its child.
 
 // families has jobs after jobs, and instances that may hear late of what becomes of parents.
 func families(p *profile) { p.Families, p.Lagging = true, true }
@@ -101,7 +105,7 @@ func (w *world) relate(k int, job *jobs.Job) {
 	if !related {
 		return
 	}
-	job.TimeZone, job.NotAfter, job.MaxRuns, job.KeepDone, job.After, job.Deadline = "", time.Time{}, 0, 0, nil, 0
+	job.TimeZone, job.MaxRuns, job.KeepDone, job.After, job.Deadline = "", 0, 0, nil, 0
 	if len(of.parents) == 0 {
 		job.Schedule = draw(w, parentTimes...)
 		return
@@ -148,11 +152,58 @@ func (w *world) changeFamily() {
 	case 4:
 		w.trigger(k)
 	default:
-		var to jobs.Job
-		w.relate(k, &to)
-		w.retime(k, jobs.Job{Schedule: "@manually"})
-		w.after(w.upTo(2*w.Session), func() { w.retime(k, to) })
+		w.spoilParent(k)
 	}
+}
+
+// spoilParent has a job be no parent for a while, or one that has no tick any more.
+func (w *world) spoilParent(k int) {
+	var to jobs.Job
+	w.relate(k, &to)
+	lasts, mend := w.upTo(2*w.Session), func() { w.retime(k, to) }
+	switch n := w.rng.IntN(6); {
+	case n == 0 && w.isParent(k):
+		mend = func() { w.replaceUndivided(k) }
+		w.operate("divide "+jobName(k)+", a parent", func(ctx context.Context) error { return w.divideBy(ctx, k, 2, nil) })
+	case n == 1 && w.isParent(k):
+		w.tangle(k)
+	case n == 2 && to.Schedule != "@after":
+		last := to
+		last.NotAfter = time.Now().UTC().Add(w.upTo(w.Session)).Truncate(time.Second)
+		w.retime(k, last)
+	case n == 3 && to.Schedule != "@after":
+		counted := to
+		counted.MaxRuns = 1 + w.rng.IntN(9)
+		w.retime(k, counted)
+	default:
+		w.retime(k, jobs.Job{Schedule: "@manually"})
+	}
+	w.after(lasts, mend)
+}
+
+// tangle has a job run after one of its children, as submits of both at the same time may bring
+// about, or somebody by hand.
+func (w *world) tangle(k int) {
+	if !w.isChangeable(jobName(k)) {
+		return
+	}
+	w.read()
+	var spec zkrec.Spec
+	w.cluster.View(func(m *swtest.Model) {
+		for _, name := range slices.Sorted(maps.Keys(m.Jobs)) {
+			if parent := m.Jobs[jobName(k)]; parent != nil && slices.Contains(m.Jobs[name].Spec.Job.After, jobName(k)) {
+				to := parent.Spec.Job.Clone()
+				withTimes(&to, jobs.Job{Schedule: "@after", After: []string{name}})
+				spec = zkrec.Spec{Job: to, Declaration: parent.Spec.Declaration}.Over(parent.Spec)
+			}
+		}
+	})
+	if len(spec.Job.After) == 0 {
+		return
+	}
+	w.operate(fmt.Sprintf("%s runs after %v", jobName(k), spec.Job.After), func(ctx context.Context) error {
+		return unless(w.cluster.Rewrite(ctx, jobName(k), spec.Encode()), zkconn.ErrNoNode)
+	})
 }
 
 // retime sets the times of a job.
@@ -190,25 +241,28 @@ func unproven(op zkdev.Op, path string, version int32) (string, int32) {
 }
 
 // setFamilies submits the jobs of families that are not there, and gives those that can be no
-// parents the times of one.
+// parents, or wait for each other, the times of one.
 func (w *world) setFamilies() {
 	for _, k := range slices.Sorted(maps.Keys(w.relatives)) {
 		job := singleworker.Job{Name: jobName(k), Shards: w.shards[k]}
 		w.relate(k, &job)
 		w.read()
-		is := ""
+		var is *zkrec.Spec
+		tangled := false
 		w.cluster.View(func(m *swtest.Model) {
 			if j := m.Jobs[job.Name]; j != nil {
-				is = j.Spec.Job.Schedule
+				is, tangled = &j.Spec, slices.Contains(w.ledger.ancestors(j.Spec.Job), job.Name)
 			}
 		})
-		switch is {
-		case "":
+		switch {
+		case is == nil:
 			w.mu.Lock()
 			w.jobs[job.Name] = true
 			w.mu.Unlock()
 			w.operate("submit "+job.Name, func(ctx context.Context) error { return unlessOver(w.cluster.Submit(ctx, job)) })
-		case "@manually":
+		case w.isParent(k) && is.Job.Shards+is.ActiveLayout().Shards > 0:
+			w.replaceUndivided(k)
+		case tangled, is.Job.Schedule == "@manually", is.Job.MaxRuns > 0:
 			w.retime(k, job)
 		}
 	}

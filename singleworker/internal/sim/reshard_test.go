@@ -69,26 +69,33 @@ func (w *world) reshard() {
 func (w *world) divide(k, n int) {
 	w.shards[k] = n
 	params := w.drawParams(n)
-	w.operate(fmt.Sprintf("divide %s by %d", jobName(k), n), func(ctx context.Context) error {
-		return w.cluster.Operate(ctx, func(c *admin.Client) error {
-			_, err := c.Edit(ctx, jobName(k), func(j *jobs.Job) error {
-				if j.ShardParameters == nil {
-					j.ShardParameters = map[int]string{}
-				}
-				j.Shards = n
-				onlyWhatFits(j)
-				maps.Copy(j.ShardParameters, params)
-				maps.DeleteFunc(j.ShardParameters, func(shard int, _ string) bool { return shard >= n })
-				return nil
-			}, admin.EditOptions{})
-			return unless(unlessOver(err), admin.ErrNotFound, admin.ErrConflict)
-		})
+	w.operate(fmt.Sprintf("divide %s by %d", jobName(k), n), func(ctx context.Context) error { return w.divideBy(ctx, k, n, params) })
+}
+
+func (w *world) divideBy(ctx context.Context, k, n int, params map[int]string) error {
+	return w.cluster.Operate(ctx, func(c *admin.Client) error {
+		_, err := c.Edit(ctx, jobName(k), func(j *jobs.Job) error {
+			if j.ShardParameters == nil {
+				j.ShardParameters = map[int]string{}
+			}
+			j.Shards = n
+			onlyWhatFits(j)
+			maps.Copy(j.ShardParameters, params)
+			maps.DeleteFunc(j.ShardParameters, func(shard int, _ string) bool { return shard >= n })
+			return nil
+		}, admin.EditOptions{})
+		return unless(unlessOver(err), admin.ErrNotFound, admin.ErrConflict)
 	})
 }
 
-// undivide makes a job undivided, for which an operator replaces it.
+// undivide makes a job undivided.
 func (w *world) undivide(k int) {
 	w.shards[k] = 0
+	w.replaceUndivided(k)
+}
+
+// replaceUndivided has an operator replace a job that may have shards by one without.
+func (w *world) replaceUndivided(k int) {
 	w.operate("undivide "+jobName(k), func(ctx context.Context) error {
 		return w.cluster.Operate(ctx, func(c *admin.Client) error {
 			status, err := c.Get(ctx, jobName(k))

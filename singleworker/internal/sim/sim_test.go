@@ -23,30 +23,31 @@ var (
 	minutesFlag = flag.Float64("sim.minutes", 0.3, "virtual minutes of noise; the default keeps go test short")
 )
 
-// TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all of
-// it production code from the Manager down, on a zkdev server in virtual time. Instances are
+// TestSimulation runs groups of 2 to 8 instances with 5 to 60 slots, of jobs and of shards, all
+// of it production code from the Manager down, on a zkdev server in virtual time. Instances are
 // killed, half of them at one of 20 moments around one at which many jobs are due, and come back,
 // leave and join; they are partitioned, and hang for longer than their session; the server
-// restarts, at times after three sessions; connections are cut before a request or between a write
-// and its reply; replies are slow; heartbeats are refused while the session lives; sessions are
-// ended, and instance nodes deleted, from outside; jobs are submitted, canceled, resharded and get
-// other schedules and policies, by operators and by two versions of the application that declare
-// them; runs are requested and stopped, and requests withdrawn; instances are drained, disabled and
-// enabled, and drain themselves. Some groups have instances with MaxSlots, in some each runs a few
-// jobs at once only. In some there are jobs that always run, jobs that run once and are removed,
-// jobs that run when asked, or jobs that run on every instance, and a job may become one of another
-// kind; in some, jobs name calendars, which are changed, changed back and deleted, also by hand
-// while jobs name them; in some, jobs run after others, in chains, diamonds and other orders, and
-// parents fail, get other schedules, are gone for a while, or can be none; in some, jobs require
-// labels, list instances, and are disabled on one or on the host. Some are in latch mode, and their
-// leader is deposed. In some, instances read from servers that are behind by up to a session. In
-// some, the servers lose the acknowledged transactions of up to a session, and use zxids again as
-// after a restore, or lose all their data. In some, the wall clocks of machines, and of operators,
-// are off and leap; in some, the server's does, ahead or back by up to five minutes, and all
-// connect again at times, as when another one leads. Second processes of an id are started while
-// the first one lives, or hangs. The connect string has one to three names of the server. Every
-// message of every connection has a separate latency, mostly of 0.2 to 5 ms, some of 50 and more.
-// The checker reads the server's transaction log and the handlers' own records, and verifies that
+// restarts, at times after three sessions; connections are cut before a request or between a
+// write and its reply; replies are slow; heartbeats are refused while the session lives; sessions
+// are ended, and instance nodes deleted, from outside; jobs are submitted, canceled, resharded
+// and get other schedules and policies, by operators and by two versions of the application that
+// declare them; runs are requested and stopped, and requests withdrawn; instances are drained,
+// disabled and enabled, and drain themselves. Some groups have instances with MaxSlots, in some
+// each runs a few jobs at once only. In some there are jobs that always run, jobs that run once
+// and are removed, jobs that run when asked, or jobs that run on every instance, and a job may
+// become one of another kind; in some, jobs name calendars, which are changed, changed back and
+// deleted, also by hand while jobs name them; in some, jobs run after others, in chains, diamonds
+// and other orders, and parents fail, get other schedules, come to their end, are gone for a
+// while, can be none, or wait for their children; in some, jobs require labels, list instances,
+// and are disabled on one or on the host. Some are in latch mode, and their leader is deposed. In
+// some, instances read from servers that are behind by up to a session. In some, the servers lose
+// the acknowledged transactions of up to a session, and use zxids again as after a restore, or
+// lose all their data. In some, the wall clocks of machines, and of operators, are off and leap;
+// in some, the server's does, ahead or back by up to five minutes, and all connect again at
+// times, as when another one leads. Second processes of an id are started while the first one
+// lives, or hangs. The connect string has one to three names of the server. Every message of
+// every connection has a separate latency, mostly of 0.2 to 5 ms, some of 50 and more. The
+// checker reads the server's transaction log and the handlers' own records, and verifies that
 //
 //  1. two instances never hold a valid lease on one slot. The leases are seen as their instances
 //     have them, idle or not: no two overlap; none lasts past the transaction that gives the slot
@@ -175,6 +176,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("runs of jobs that always run: %d; ticks at every instance: %d; jobs removed when done: %d", total.endless, total.atEach, total.removed)
 	t.Logf("jobs that came to the end of their MaxRuns: %d; slots whose calendar has changed: %d", total.spent, total.calendars)
 	t.Logf("ticks that jobs after others have run: %d, and not run because of these: %d; their times have changed: %d", total.ranAfter, total.withheld, total.reparented)
+	t.Logf("changes to parents that can be none: %d, or that come before themselves: %d", total.barren, total.tangled)
 	t.Logf("runs that took places of limits: %d; jobs that waited for some: %d", total.limited, total.waited)
 	t.Logf("owners relieved of idle slots: %d", total.relieved)
 	t.Logf("claims that were acknowledged and lost: %d", total.forgotten)
@@ -276,6 +278,8 @@ func (sum *totals) add(w *world) {
 	sum.limited += w.limited
 	sum.waited += w.waited
 	sum.reparented += w.reparented
+	sum.barren += w.barren
+	sum.tangled += w.tangled
 	sum.complete += w.complete
 	sum.txns += w.txns
 	sum.violations += len(w.found)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -67,13 +68,19 @@ func (c *Cluster) Overwrite(ctx context.Context, path string, data []byte) error
 	return c.change(ctx, zkconn.SetOp(path, data, zkconn.AnyVersion))
 }
 
+// Rewrite writes a job's own node regardless of its version, and tells everybody. It tries once.
+func (c *Cluster) Rewrite(ctx context.Context, job string, data []byte) error {
+	return c.change(ctx, zkconn.SetOp(c.tree.Job(job), data, zkconn.AnyVersion),
+		zkconn.SetOp(c.tree.Signal(zkrec.SignalOf(job)), []byte(job), zkconn.AnyVersion))
+}
+
 // Delete deletes one node regardless of its version, as a manual edit would. It
 // tries once.
 func (c *Cluster) Delete(ctx context.Context, path string) error {
 	return c.change(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
 }
 
-func (c *Cluster) change(ctx context.Context, op zkconn.Op) error {
+func (c *Cluster) change(ctx context.Context, ops ...zkconn.Op) error {
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
 	}, func(zkconn.Event) {})
@@ -81,6 +88,6 @@ func (c *Cluster) change(ctx context.Context, op zkconn.Op) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Multi(ctx, op)
+	_, err = conn.Multi(ctx, ops...)
 	return err
 }
