@@ -33,9 +33,10 @@ var inRandomSeeds = map[string]struct {
 // TestBreachesUnderRandomSeeds breaks the protocol in every instance of a random group, small and
 // with many faults, and shows that the faults that seeds draw suffice to bring it to light: within
 // a bounded number of seeds, a few times the mean. (About 105 seeds for the takeover, 30 for the
-// freeze, 3 or fewer for most others.) A claim without a check of the owner alone is not among them: the tick record's
-// version guards it, too, so that it takes the scene of TestBreaches. Nor is one without a check of
-// the parents' specs, or that the parents are the same jobs, which 120 seeds do not find.
+// freeze, 3 or fewer for most others.) A claim without a check of the owner alone is not among
+// them: the tick record's version guards it, too, so that it takes the scene of TestBreaches. Nor
+// is one without a check of the parents' specs, or that the parents are the same jobs, which 120
+// seeds do not find.
 func TestBreachesUnderRandomSeeds(t *testing.T) {
 	t.Parallel()
 	simkit.Slow(t)
