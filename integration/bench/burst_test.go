@@ -1,48 +1,32 @@
 package bench
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
 )
 
 // burst measures a group whose jobs are all due in the same second, several times in a row, on a
 // server that has been used before. The row has that name. Claims go with the row of ticks.
 func (b *bench) burst(name string) {
 	b.t.Helper()
-	g := newGroup(b, fmt.Sprintf("0/%d * * * * ?", int(b.period.Seconds())))
+	g := newGroup(b, b.jobs("", singleworker.Job{Schedule: every(b.period)}))
 	b.bareClaims(g.server.Addr()) // a server that has just started is slow, and compiles its code in the bursts
 	l := newLine(name, b.size)
-	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
-		_, sum := g.shares()
-		l.remarkf("not balanced within %v, when %d jobs were owned", b.limit, sum)
-	}
-	first := time.Now().Add(b.settle).Truncate(b.period).Add(b.period)
-	last := first.Add(time.Duration(b.bursts-1) * b.period)
-	time.Sleep(time.Until(first.Add(-min(b.settle, b.period) / 2)))
-	before, earlier := g.spent() // they forget their runs with it
-	time.Sleep(time.Until(last.Add(b.period * 3 / 4)))
-	after, seen := g.spent()
-	v := judge(seen, b.Jobs, first, last, b.period)
-	for v.unexplained > 0 && time.Since(last) < b.limit {
-		time.Sleep(time.Second)
-		_, more := g.spent()
-		seen.Add(more)
-		v = judge(seen, b.Jobs, first, last, b.period)
-	}
-	l.late(v.late).add(float64(seen.LeasesLost-earlier.LeasesLost), "leases-lost").add(float64(seen.Taken-earlier.Taken), "taken").add(float64(v.twice), "twice").
-		add(float64(v.again), "run-again").add(float64(v.recorded), "recorded-as-not-run").add(float64(v.unexplained), "unexplained").
-		add(float64(after.Received-before.Received-1)/float64(max(1, len(v.late))), "req/run")
+	g.assemble(l)
+	c := g.crowds()
+	c.tell(l)
 	if b.period == time.Second {
-		g.perRun(l, before, after, len(v.late))
+		g.perRun(l, c.before, c.after, len(c.late))
 	}
 	if b.wants(strings.ToLower(name)) {
 		b.print(l)
 	}
-	if name == "Ticks" && b.wants("claims") && b.Instances == 1 && len(v.late) > 0 {
-		slices.Sort(v.last)
-		took := v.last[len(v.last)/2]
+	if name == "Ticks" && b.wants("claims") && b.Instances == 1 && len(c.late) > 0 {
+		slices.Sort(c.latest)
+		took := c.latest[len(c.latest)/2]
 		rate, limit := float64(b.Jobs)/took.Seconds(), b.bareClaims(g.server.Addr())
 		b.print(newLine("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare"))
 	}
@@ -52,6 +36,41 @@ func (b *bench) burst(name string) {
 	if name == "Ticks" && b.wants("ticks") {
 		b.rivalTicks()
 	}
+}
+
+// A crowd is bursts of ticks of all jobs, with their fates and their cost.
+type crowd struct {
+	verdict
+
+	first, last     time.Time // of the ticks
+	before, after   spent
+	earlier, within Report // until before, and from then on
+}
+
+// crowds measures bursts of ticks.
+func (g *group) crowds() (c crowd) {
+	g.t.Helper()
+	c.first = time.Now().Add(g.settle).Truncate(g.period).Add(g.period)
+	c.last = c.first.Add(time.Duration(g.bursts-1) * g.period)
+	time.Sleep(time.Until(c.first.Add(-min(g.settle, g.period) / 2)))
+	c.before, c.earlier = g.spent() // they forget their runs with it
+	time.Sleep(time.Until(c.last.Add(g.period * 3 / 4)))
+	c.after, c.within = g.spent()
+	c.verdict = judge(c.within, g.Jobs, c.first, c.last, g.period)
+	for c.unexplained > 0 && time.Since(c.last) < g.limit {
+		time.Sleep(time.Second)
+		_, more := g.spent()
+		c.within.Add(more)
+		c.verdict = judge(c.within, g.Jobs, c.first, c.last, g.period)
+	}
+	return c
+}
+
+// tell adds the fates of the ticks, and the requests of a run.
+func (c *crowd) tell(l *line) {
+	l.late(c.late).add(float64(c.within.LeasesLost-c.earlier.LeasesLost), "leases-lost").add(float64(c.within.Taken-c.earlier.Taken), "taken").
+		add(float64(c.twice), "twice").add(float64(c.again), "run-again").add(float64(c.recorded), "recorded-as-not-run").
+		add(float64(c.unexplained), "unexplained").add(float64(c.after.Received-c.before.Received-1)/float64(max(1, len(c.late))), "req/run")
 }
 
 // perRun adds the cost of each run, and of all in a second.
@@ -82,7 +101,7 @@ func (b *bench) rivalTicks() {
 // verdict counts ticks by their fate.
 type verdict struct {
 	late        []time.Duration // of the ticks that were run, the least first
-	last        []time.Duration // of the latest of them, by burst
+	latest      []time.Duration // of them, by burst
 	twice       int             // first attempts at a tick that had one already
 	again       int             // later attempts: the one before was cut off, at times before its handler was called
 	recorded    int             // not run, and the history says so
@@ -97,7 +116,7 @@ func judge(seen Report, jobs int, first, last time.Time, period time.Duration) (
 	}
 	firsts, rows, late := make(map[tick]bool), make(map[tick]bool), make(map[tick]time.Duration)
 	step, from, to := int64(period.Seconds()), first.Unix(), last.Unix()
-	v.last = make([]time.Duration, (to-from)/step+1)
+	v.latest = make([]time.Duration, (to-from)/step+1)
 	for _, run := range seen.Runs {
 		one := tick{run.Job, run.Tick}
 		switch {
@@ -124,7 +143,7 @@ func judge(seen Report, jobs int, first, last time.Time, period time.Duration) (
 			one := tick{JobName(k), at}
 			if d, ok := late[one]; ok {
 				v.late = append(v.late, d)
-				v.last[(at-from)/step] = max(v.last[(at-from)/step], d)
+				v.latest[(at-from)/step] = max(v.latest[(at-from)/step], d)
 			} else if rows[one] {
 				v.recorded++
 			} else {

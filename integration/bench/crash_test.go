@@ -4,6 +4,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
 )
 
 // secondly is a schedule by which each job is due every second.
@@ -22,11 +24,9 @@ func cut(p *process)     { p.proxy.Stall() } // nothing arrives any more, and no
 // when it comes.
 func (b *bench) crash(name string, end func(*process)) {
 	b.t.Helper()
-	g := newGroup(b, secondly)
+	g := newGroup(b, b.jobs("", singleworker.Job{Schedule: secondly}))
 	l := newLine(name, b.size)
-	if _, ok := g.await(g.add(b.Instances), g.balanced); !ok {
-		l.remarkf("not balanced within %v", b.limit)
-	}
+	g.assemble(l)
 	time.Sleep(b.settle)
 	sleepToHalf()
 	begun, _ := g.spent()

@@ -29,37 +29,72 @@ type group struct {
 const serverType = "bench"
 
 // newGroup starts a server and submits jobs.
-func newGroup(b *bench, schedule string) *group {
+func newGroup(b *bench, jobs []singleworker.Job) *group {
 	b.t.Helper()
 	g := &group{bench: b, server: zkserver.Start(b.t), changed: make(chan struct{}, 1)}
-	client, err := admin.Dial(b.t.Context(), admin.Config{Servers: g.server.Addr(), ServerType: serverType})
+	g.submit(jobs)
+	return g
+}
+
+// jobs are as many as the group has, alike but for their names, which begin with the prefix, and
+// their handlers.
+func (b *bench) jobs(prefix string, like singleworker.Job) (all []singleworker.Job) {
+	for k := range b.Jobs {
+		like.Name, like.Handler = prefix+JobName(k), JobName(k)
+		all = append(all, like)
+	}
+	return all
+}
+
+// every is a schedule by which jobs are due every so many seconds of a minute.
+func every(period time.Duration) string {
+	return fmt.Sprintf("0/%d * * * * ?", int(period.Seconds()))
+}
+
+// operate has an operator's client do something.
+func (g *group) operate(do func(*admin.Client) error) {
+	g.t.Helper()
+	client, err := admin.Dial(g.t.Context(), admin.Config{Servers: g.server.Addr(), ServerType: serverType})
 	if err != nil {
-		b.t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	defer client.Close()
-	const workers = 32
-	numbers, failed := make(chan int), make(chan error, workers)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for k := range numbers {
-				if _, err := client.Submit(b.t.Context(), singleworker.Job{Name: JobName(k), Schedule: schedule}, admin.SubmitOptions{}); err != nil {
-					failed <- err
-					return
+	if err := do(client); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// submit creates jobs, or changes them.
+func (g *group) submit(jobs []singleworker.Job) {
+	g.t.Helper()
+	g.operate(func(client *admin.Client) error {
+		const workers = 32
+		failed := make(chan error, workers)
+		var wg sync.WaitGroup
+		for part := range slices.Chunk(jobs, len(jobs)/workers+1) {
+			wg.Go(func() {
+				for _, job := range part {
+					if _, err := client.Submit(g.t.Context(), job, admin.SubmitOptions{Replace: true}); err != nil {
+						failed <- err
+						return
+					}
 				}
-			}
-		})
-	}
-	for k := range b.Jobs {
-		select {
-		case numbers <- k:
-		case err := <-failed:
-			b.t.Fatal(err)
+			})
 		}
+		wg.Wait()
+		close(failed)
+		return <-failed
+	})
+}
+
+// assemble starts the instances, and waits until they share the jobs evenly. If that takes too
+// long, the line says so.
+func (g *group) assemble(l *line) {
+	g.t.Helper()
+	if _, ok := g.await(g.add(g.Instances), g.balanced); !ok {
+		_, sum := g.shares()
+		l.remarkf("not balanced within %v, when %d jobs were owned", g.limit, sum)
 	}
-	close(numbers)
-	wg.Wait()
-	return g
 }
 
 // add starts instances all at once, when each of their processes is ready, and returns when.

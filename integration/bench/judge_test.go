@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 	if len(v.late) != 4 || v.late[1] != 70*time.Millisecond || v.twice != 1 || v.again != 3 || v.recorded != 1 || v.unexplained != 1 {
 		t.Errorf("%+v", v)
 	}
-	if len(v.last) != 2 || v.last[0] != 2*time.Second || v.last[1] != 3*time.Second {
-		t.Errorf("latest by burst: %v", v.last)
+	if len(v.latest) != 2 || v.latest[0] != 2*time.Second || v.latest[1] != 3*time.Second {
+		t.Errorf("latest by burst: %v", v.latest)
 	}
 }

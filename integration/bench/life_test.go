@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker"
 )
 
 // idle is a schedule by which nothing is due, unless it is noon on New Year's Day.
@@ -40,7 +42,7 @@ func (b *bench) life() {
 // whether the group was balanced in time.
 func (b *bench) start(name string) (g *group, ok bool) {
 	b.t.Helper()
-	g = newGroup(b, idle)
+	g = newGroup(b, b.jobs("", singleworker.Job{Schedule: idle}))
 	before := g.requests()
 	begun := g.add(b.Instances)
 	took, ok := g.await(begun, g.balanced)
