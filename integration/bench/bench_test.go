@@ -49,6 +49,9 @@ var fullSizes = map[string][]size{
 	"crash":  {{30, 3}, {100, 6}},
 	"hang":   {{30, 3}, {100, 6}},
 	"cut":    {{30, 3}, {100, 6}},
+	"jitter": {{10000, 6}},
+	"fields": {{200, 3}},
+	"limits": {{1000, 4}, {1000, 30}},
 }
 
 // A small measurement has one size of each row.
@@ -126,6 +129,7 @@ type bench struct {
 	limit    time.Duration // for a group to come to what is waited for
 	settle   time.Duration // between what is measured
 	window   time.Duration // how long to measure what happens all the time
+	long     time.Duration // of a run that takes long
 	period   time.Duration // of ticks
 	bursts   int           // of ticks
 	moves    int           // stops and joins of instances, in turn
@@ -158,10 +162,10 @@ func TestBench(t *testing.T) {
 		t.Run(kind+"/"+s.String(), func(t *testing.T) {
 			b := &bench{
 				size: s, plan: p, results: all, t: t, programs: programs, session: *sessionFlag, limit: *limitFlag,
-				settle: 2 * time.Second, window: 3 * time.Second, bare: time.Second, period: 5 * time.Second, bursts: 1, moves: 1, kills: 1,
+				settle: 2 * time.Second, window: 3 * time.Second, long: time.Second, bare: time.Second, period: 5 * time.Second, bursts: 1, moves: 1, kills: 1,
 			}
 			if *fullFlag {
-				b.settle, b.window, b.bare, b.period, b.bursts, b.moves, b.kills = 10*time.Second, *windowFlag, 3*time.Second, 20*time.Second, 3, 4, 20
+				b.settle, b.window, b.long, b.bare, b.period, b.bursts, b.moves, b.kills = 10*time.Second, *windowFlag, 5*time.Second, 3*time.Second, 20*time.Second, 3, 4, 20
 			}
 			measure(b)
 		})
@@ -199,6 +203,15 @@ func TestBench(t *testing.T) {
 				b.proxied = true
 				b.crash("Cut", cut)
 			})
+		}
+		for _, s := range p.sizes("jitter") {
+			run("jitter", s, (*bench).jitter)
+		}
+		for _, s := range p.sizes("fields") {
+			run("fields", s, (*bench).fields)
+		}
+		for _, s := range p.sizes("limits") {
+			run("limits", s, (*bench).limits)
 		}
 	}
 	all.table()

@@ -30,9 +30,7 @@ func (b *bench) burst(name string) {
 		rate, limit := float64(b.Jobs)/took.Seconds(), b.bareClaims(g.server.Addr())
 		b.print(newLine("Claims", b.size).add(rate, "claims/s").add(limit, "bare-claims/s").add(rate/limit, "of-bare"))
 	}
-	for _, p := range g.live {
-		p.kill()
-	}
+	g.end()
 	if name == "Ticks" && b.wants("ticks") {
 		b.rivalTicks()
 	}
@@ -76,9 +74,7 @@ func (c *crowd) tell(l *line) {
 // perRun adds the cost of each run, and of all in a second.
 func (g *group) perRun(l *line, before, after spent, runs int) {
 	g.t.Helper()
-	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(1, runs)) }
-	l.add(each(after.instances-before.instances), "us-instances/run").add(each(after.server-before.server), "us-server/run").
-		add(each(after.instances-before.instances+after.server-before.server), "us/run")
+	l.cpu(after.instances-before.instances, after.server-before.server, float64(max(1, runs)))
 	g.rates(l, before, after)
 }
 

@@ -49,7 +49,19 @@ func alone(line string) []beside { return []beside{{"bare gocron", line + "/gocr
 var (
 	atRest = []target{{size{10000, 6}, nil}, {size{1000, 30}, nil}}
 	inRuns = []target{{size{1000, 6}, nil}, {size{1000, 30}, nil}}
+
+	inFields = []target{{size{200, 3}, nil}}
 )
+
+// withFields are the figures of jobs with a field, beside those of jobs with none.
+var withFields = []beside{
+	{"with NotBefore, NotAfter, MaxRuns", "Fields/window", ""}, {"with Jitter", "Fields/jitter", ""}, {"with two Calendars", "Fields/calendars", ""},
+	{"with Limits", "Fields/limits", ""}, {"of further jobs with After", "Fields/after", ""},
+}
+
+func inJitter(g *goal) []target { return []target{{size{10000, 6}, g}} }
+
+func inLimits(g *goal) []target { return []target{{size{1000, 4}, g}} }
 
 // costs are the rows of the table. A row's name is its line's.
 var costs = []cost{
@@ -71,6 +83,23 @@ var costs = []cost{
 	{"Runs", logged, "KB/s that the server logs at 1,000 runs/s", nil, inRuns},
 	{"Ticks", "p99-ms", "ms that runs are late, p99, if all ticks are in one second", alone("Ticks"),
 		[]target{{size{1000, 6}, &goal{times: 1, more: 15}}}},
+	{"Jitter", "p99-uneven-%", "% by which runs in a second of a jitter of 10 s differ from an even share, p99 of seconds", nil, inJitter(most(15))},
+	{"Jitter", "p99-ms", "ms that these runs are late, after the delay that swctl next shows, p99",
+		[]beside{{"without jitter", "Jitter/none", ""}}, inJitter(most(20))},
+	{"Jitter", "max-ms", "ms that the last of them is late", []beside{{"without jitter", "Jitter/none", ""}}, inJitter(most(20))},
+	{"Fields", "req/run", "requests per run of jobs that are due every second, and at rest", withFields, inFields},
+	{"Fields", "log-B/run", "bytes that the server logs for each of these runs, and at rest", withFields, inFields},
+	{"Fields", "us-instances/run", "us of CPU of three processes for each of these runs", withFields, inFields},
+	{"Fields", "us-server/run", "us of CPU of the server for each of these runs", withFields, inFields},
+	{"Fields", "watches/slot", "watches on the server for each of these slots", withFields, inFields},
+	{"Limits", "short-%", "% of the throughput of 40 places, with runs of 200 ms", nil, inLimits(&goal{more: 80, least: true})},
+	{"Limits", "long-%", "% of it with runs of 5 s", nil, inLimits(&goal{more: 95, least: true})},
+	{"Limits", "gap-ms", "ms from the end of a run of 50 ms to the begin of the next, of one place, median",
+		[]beside{{"a round trip", "Limits", "trip-ms"}}, inLimits(&goal{times: 2, more: 5})},
+	{"Limits", "further-req/run", "requests of a run beside its claim, its result and those at rest, if all jobs wait for ten places", nil,
+		[]target{{size{1000, 4}, most(3)}, {size{1000, 30}, most(3)}}},
+	{"Limits", "p99-ms", "ms that as many jobs without limits are late beside those that wait, p99",
+		[]beside{{"alone", "Limits/alone", ""}}, inLimits(&goal{times: 1, more: 5})},
 	{"Claims", "claims/s", "claims/s from the tick of all jobs to the begin of the last run", []beside{{"the same transactions alone", "Claims", "bare-claims/s"}},
 		[]target{{size{10000, 1}, &goal{times: 0.4, least: true}}}},
 	{"Over", "leases-lost", "leases lost while more ticks are due each second than can be claimed, for two minutes", nil, []target{{size{6000, 6}, most(0)}}},

@@ -75,9 +75,7 @@ func (b *bench) crash(name string, end func(*process)) {
 	slices.Sort(late)
 	b.print(l.late(late).add(pause.Seconds(), "longest-pause-s").add(float64(never), "never").add(float64(twice), "twice").
 		add(float64(b.kills), "ends").add(float64(after.Received-begun.Received-1)/float64(max(1, len(calm.Runs))), "req/run"))
-	for _, p := range g.live {
-		p.kill()
-	}
+	g.end()
 }
 
 // sleepToHalf sleeps until nothing is due, nor likely to be in progress.

@@ -125,6 +125,13 @@ func (g *group) add(n int) time.Time {
 	return now
 }
 
+// end kills all instances.
+func (g *group) end() {
+	for _, p := range g.live {
+		p.kill()
+	}
+}
+
 // remove ends the instance that owns most, and returns when the signal was sent, and when it had
 // last sent anything to the server.
 func (g *group) remove(sig syscall.Signal) (begun, heard time.Time) {
@@ -249,14 +256,7 @@ func (g *group) rates(l *line, before, after spent) *line {
 	perSecond := func(n int64) float64 { return float64(n) / seconds }
 	l.add(perSecond(after.Received-before.Received-1), "req/s").add(perSecond(after.pings-before.pings), "pings/s").
 		add(perSecond(after.Events-before.Events), "events/s").add(perSecond(after.Sent-before.Sent)/kilo, "sent-KB/s")
-	kinds, err := txns.Bytes(serverType, g.server.LogDir(), before.at, after.at)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	all := 0
-	for _, n := range kinds {
-		all += n
-	}
+	kinds, all := g.logged(before, after)
 	l.add(perSecond(int64(all))/kilo, logged)
 	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return kinds[b] - kinds[a] }) {
 		if n := kinds[kind]; float64(n) >= least*float64(all) {
@@ -265,6 +265,19 @@ func (g *group) rates(l *line, before, after spent) *line {
 	}
 	return l.add((after.server-before.server).Seconds()/seconds*percent, "%server-cpu").
 		add((after.instances-before.instances).Seconds()/seconds/float64(len(g.live))*percent, "%instance-cpu")
+}
+
+// logged are the bytes that the server has logged between two moments, by kind, and their sum.
+func (g *group) logged(before, after spent) (kinds map[string]int, all int) {
+	g.t.Helper()
+	kinds, err := txns.Bytes(serverType, g.server.LogDir(), before.at, after.at)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, n := range kinds {
+		all += n
+	}
+	return kinds, all
 }
 
 // logged is the unit of the server's log. Behind a colon follows the kind of a part of it.

@@ -28,12 +28,13 @@ func (r *Report) Add(next Report) {
 	r.LeasesLost, r.Taken = next.LeasesLost, next.Taken
 }
 
-// Ran is the begin of a run.
+// Ran is a run.
 type Ran struct {
 	Job     string        `json:"job"`
 	Tick    int64         `json:"tick"` // Unix seconds
 	Attempt int           `json:"attempt"`
 	Late    time.Duration `json:"late"` // from the tick to the begin
+	Took    time.Duration `json:"took"` // from the begin to the end of the handler
 }
 
 // Row is a row of a job's history about ticks that were not run.
@@ -42,6 +43,10 @@ type Row struct {
 	From int64  `json:"from"` // Unix seconds
 	To   int64  `json:"to"`   // the last of them
 }
+
+// ArgTakes is the argument of a job that says how long its handler takes. Without it, the handler
+// does nothing.
+const ArgTakes = "takes"
 
 // JobName is the name of a job.
 func JobName(k int) string { return fmt.Sprintf("job-%05d", k) }

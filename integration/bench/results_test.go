@@ -47,12 +47,21 @@ func (l *line) add(value float64, unit string) *line {
 func (l *line) late(all []time.Duration) *line {
 	l.add(float64(len(all)), "runs")
 	if n := len(all); n > 0 {
-		const half, most = 50, 99
-		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-		l.add(ms(all[(n-1)*half/100]), "p50-ms").add(ms(all[(n-1)*most/100]), "p99-ms").add(ms(all[n-1]), "max-ms")
+		l.add(ms(percentile(all, 50)), "p50-ms").add(ms(percentile(all, 99)), "p99-ms").add(ms(all[n-1]), "max-ms")
 	}
 	return l
 }
+
+// cpu adds the processor time of each run.
+func (l *line) cpu(instances, server time.Duration, runs float64) *line {
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / runs }
+	return l.add(each(instances), "us-instances/run").add(each(server), "us-server/run").add(each(instances+server), "us/run")
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// percentile returns one of values, of which the least comes first: so many of 100 are not greater.
+func percentile[T any](all []T, of int) T { return all[(len(all)-1)*of/100] }
 
 // remarkf adds a remark to the figures.
 func (l *line) remarkf(format string, args ...any) { l.note = fmt.Sprintf(format, args...) }

@@ -1,5 +1,5 @@
-// Command instance is an application with many jobs whose handlers do nothing: the process that
-// package bench starts and stops.
+// Command instance is an application with many jobs whose handlers do nothing, or wait: the process
+// that package bench starts and stops.
 package main
 
 import (
@@ -113,10 +113,23 @@ func (p *process) hooks() singleworker.Hooks {
 	}
 }
 
-func (p *process) handle(_ context.Context, run *singleworker.Run) error {
-	begun := bench.Begun(run.Job, run.Tick, run.Attempt)
+func (p *process) handle(ctx context.Context, run *singleworker.Run) error {
+	ran := bench.Begun(run.Job, run.Tick, run.Attempt)
+	if text, ok := run.Args[bench.ArgTakes]; ok {
+		takes, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		ran.Took = time.Since(begun)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known.Runs = append(p.known.Runs, begun)
+	p.known.Runs = append(p.known.Runs, ran)
 	return nil
 }
