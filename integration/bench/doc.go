@@ -1,10 +1,10 @@
 // Package bench measures groups of real processes on a real ZooKeeper: their cost at rest and while
 // jobs run, starts, joins, stops and deaths, ticks that are due in the same second or cannot be
-// claimed in it, claims, memory, swctl, and those who look at pages. Where there is a limit or a
-// rival, it is measured in the same run: transactions without anything around them, and gocron
-// alone.
+// claimed in it, claims, jitter, what each field costs, limits, memory, swctl, and those who look at
+// pages. Where there is a limit or a rival, it is measured in the same run: transactions without
+// anything around them, and gocron alone.
 //
-//	make bench-cluster                               everything; takes most of two hours
+//	make bench-cluster                               everything; takes more than two hours
 //	make bench-cluster ROWS=rest,start SIZES=100x6   two rows of one group of 100 jobs and 6 instances
 //	make bench-cluster COUNT=3 | tee new.txt         three times, for benchstat old.txt new.txt
 //	make bench-cost                                  the table of costs; takes most of an hour
