@@ -43,19 +43,10 @@ func (ln *line) isFirst() bool {
 
 func seconds(ms int64) int64 { return ms / 1000 }
 
-// oldest is the slot that this instance waits for. A place is its own only when it has claimed it:
-// until then others must not believe that nobody waits.
-func (l *limit) oldest() (oldest waiter, waits bool) {
-	if oldest, waits = l.next(); l.line.mine == "" {
-		return oldest, waits
-	}
-	return oldest.orOlder(waits, l.claiming)
-}
-
 // queue has this instance's node say for how long it has waited.
 func (ps *Places) queue(l *limit) {
 	j, want := ps.journal, ""
-	if w, waits := l.oldest(); waits {
+	if w, waits := l.next(); waits {
 		want = zkrec.Waiter{Due: seconds(w.due), Need: w.need, SID: j.member.ID()}.Name()
 		ps.tend()
 	}
@@ -156,7 +147,7 @@ func (ps *Places) Joined() {
 		was := ps.limits[name]
 		delete(ps.limits, name)
 		l := ps.of(name)
-		l.waiting, l.called, l.claiming, l.trying, l.own = was.waiting, was.called, was.claiming, was.trying, was.own
+		l.waiting, l.called, l.trying, l.own = was.waiting, was.called, was.trying, was.own
 		if l.line.unsure = was.line.unsure || was.line.writing || was.line.mine != ""; l.line.unsure || len(l.waiting) > 0 {
 			ps.look(l)
 			ps.tend()

@@ -40,11 +40,10 @@ type limit struct {
 	trying    map[int]bool    // those that claims of this instance take which have no answer yet
 	parked    map[string]bool // slots whose claims wait for the reading
 
-	waiting  []waiter          // this instance's, the oldest first
-	called   map[string]waiter // those whose turn it is, until they claim
-	claiming map[string]waiter // those whose claims have no answer yet
-	line     line              // of the instances
-	idle     time.Duration     // Mono: since when places have been free for another instance; 0: they are not
+	waiting []waiter          // this instance's, the oldest first
+	called  map[string]waiter // those whose turn it is, until they claim
+	line    line              // of the instances
+	idle    time.Duration     // Mono: since when places have been free for another instance; 0: they are not
 }
 
 // waiter is a slot that waits for places.
@@ -69,7 +68,7 @@ func newPlaces(j *Journal) *Places { return &Places{journal: j, limits: make(map
 func (ps *Places) of(name string) *limit {
 	l := ps.limits[name]
 	if l == nil {
-		l = &limit{name: name, held: make(map[int]bool), own: make(map[int]bool), trying: make(map[int]bool), parked: make(map[string]bool), called: make(map[string]waiter), claiming: make(map[string]waiter)}
+		l = &limit{name: name, held: make(map[int]bool), own: make(map[int]bool), trying: make(map[int]bool), parked: make(map[string]bool), called: make(map[string]waiter)}
 		ps.limits[name] = l
 	}
 	return l
@@ -107,7 +106,6 @@ func (ps *Places) ready(slot string, needs map[string]int) bool {
 func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 	ps.leave(slot)
 	var all []zkrec.Place
-	claiming := make(map[string]waiter, len(claim.Limits))
 	for _, name := range slices.Sorted(maps.Keys(claim.Limits)) {
 		l, w := ps.of(name), waiter{slot: slot, due: dueSince(claim.Plan.Record.Run), need: claim.Limits[name]}
 		chosen := ps.choose(l, w)
@@ -117,14 +115,10 @@ func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 			ps.queue(l)
 			return false
 		}
-		claiming[name] = w
 		all = append(all, chosen...)
 	}
 	for _, place := range all {
 		ps.limits[place.Limit].trying[place.Number] = true
-	}
-	for name, w := range claiming {
-		ps.limits[name].claiming[slot] = w
 	}
 	claim.Plan.Record.Places = zkrec.PlacesOf(all...)
 	return true
@@ -141,22 +135,17 @@ func dueSince(run zkrec.Run) int64 {
 
 func older(a, b waiter) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.slot, b.slot)) }
 
-// orOlder is w, if it is one, or one of others that is older.
-func (w waiter) orOlder(is bool, others map[string]waiter) (oldest waiter, found bool) {
-	for _, other := range others {
-		if !is || older(other, w) < 0 {
-			w, is = other, true
-		}
-	}
-	return w, is
-}
-
 // next is this instance's slot that comes before its others: its turn is next, or has come.
 func (l *limit) next() (next waiter, waits bool) {
 	if waits = len(l.waiting) > 0; waits {
 		next = l.waiting[0]
 	}
-	return next.orOlder(waits, l.called)
+	for _, w := range l.called {
+		if !waits || older(w, next) < 0 {
+			next, waits = w, true
+		}
+	}
+	return next, waits
 }
 
 // share is how many places this instance tries to take at the same time: so instances that begin
@@ -244,7 +233,6 @@ func (ps *Places) settled(slot string, places zkrec.Places, err error) {
 		if l == nil {
 			continue // an heir's: nothing has asked for the limit here
 		}
-		delete(l.claiming, slot)
 		delete(l.trying, place.Number)
 		if l.held[place.Number] = true; err == nil {
 			l.own[place.Number] = true

@@ -314,20 +314,29 @@ func TestNodesOfLimitsAreDeleted(t *testing.T) {
 	})
 }
 
-// An instance that may start no further run leaves the places to the others.
+// An instance that may start no further run leaves the places to the others, also if one of its
+// slots waits for longer than theirs.
 func TestFullInstanceLeavesPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setLimit(t, c, 1)
 		submit(t, c,
-			job.Job{Name: "busy", Schedule: "0 * * * * ?", Instances: []string{"a"}},
+			job.Job{Name: "long", Schedule: "0 * * * * ?", Instances: []string{"b"}, Limits: api},
 			job.Job{Name: "waits", Schedule: "1 * * * * ?", Instances: []string{"a"}, Limits: api, MisfireGrace: time.Hour},
-			job.Job{Name: "runs", Schedule: "2-50/4 * * * * ?", Instances: []string{"b"}, Limits: api})
-		handlers := map[string]singleworker.Handler{"busy": working(50 * time.Second), "waits": working(time.Second), "runs": working(time.Second)}
+			job.Job{Name: "busy", Schedule: "5 * * * * ?", Instances: []string{"a"}},
+			job.Job{Name: "runs", Schedule: "10 * * * * ?", Instances: []string{"b"}, Limits: api, MisfireGrace: time.Hour})
+		short := working(time.Second)
+		handlers := map[string]singleworker.Handler{"long": working(20 * time.Second), "busy": working(50 * time.Second), "waits": short, "runs": short}
 		c.Start("a", swtest.Setup{Handlers: handlers, Configure: func(cfg *singleworker.Config) { cfg.MaxRunning = 1 }})
 		c.Start("b", swtest.Setup{Handlers: handlers})
 		time.Sleep(settled + 5*time.Minute)
-		if waits, runs := len(runsOf(c, "waits")), len(runsOf(c, "runs")); waits < 5 || runs < 5*12 {
-			t.Errorf("%d and %d runs in five minutes, want 5 and 65", waits, runs)
+		waits, runs := runsOf(c, "waits"), runsOf(c, "runs")
+		if len(waits) < 5 || len(runs) < 5 {
+			t.Errorf("%d and %d runs in five minutes, want 5 of each", len(waits), len(runs))
+		}
+		for _, run := range runs {
+			if late := run.Started.Sub(run.Tick); late > 10500*time.Millisecond {
+				t.Errorf("the place was free after 10 s, and the run began %v after its tick", late)
+			}
 		}
 		pass(t, c)
 	})
