@@ -63,18 +63,13 @@ func (v View) pauseEnds() time.Time {
 	return v.Now
 }
 
-// putOff is when a run that is due at that time can begin, if t is now: a pause, of now or then,
+// putOff is when a run that is due at that time, or before, can begin, if t is now: a pause of now
 // puts it off to its end. It is zero if that does not end by itself.
 func (j Job) putOff(due, t time.Time) time.Time {
-	v := View{Job: j, Now: t}
-	switch {
-	case v.pausedNow() != nil:
-	case j.PausedAt(due) != nil:
-		v.Now = due
-	default:
-		return due
+	if v := (View{Job: j, Now: t}); v.pausedNow() != nil {
+		return v.pauseEnds()
 	}
-	return v.pauseEnds()
+	return due
 }
 
 // NextRun is when the first tick after the given one is due that is due after now, and after the
