@@ -1,7 +1,7 @@
 // Package bench measures groups of real processes on a real ZooKeeper: their cost at rest and while
 // jobs run, starts, joins, stops and deaths, ticks that are due in the same second or cannot be
-// claimed in it, claims, jitter, what each field costs, limits, memory, swctl, and those who look at
-// pages. Where there is a limit or a rival, it is measured in the same run: transactions without
+// claimed in it, claims, jitter, what each field costs, limits, memory, swctl, and those who look
+// at pages. Where there is a limit or a rival, it is measured in the same run: transactions without
 // anything around them, and gocron alone.
 //
 //	make bench-cluster                               everything; takes more than two hours

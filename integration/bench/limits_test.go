@@ -26,6 +26,8 @@ func (b *bench) limits() {
 	b.bareClaims(g.server.Addr()) // as for bursts
 	l := newLine("Limits", b.size)
 	g.assemble(l)
+	g.submit(b.jobs(waiter, singleworker.Job{Schedule: idle})) // contend changes them
+	g.awaitRest(time.Now())
 	places, few := min(40, b.Jobs/3), min(10, b.Jobs/3)
 	fast := g.limited(l, b.Jobs, places, short)
 	slow := g.limited(l, min(b.Jobs, 4*places), places, b.long)
