@@ -59,9 +59,10 @@ func (c *Client) Limits(ctx context.Context) ([]Limit, error) {
 
 // SetLimit makes a limit, or changes how many places it has: 1 to 1000. Runs that hold places
 // beyond a lower number keep them until they end, and count: another begins when fewer are held
-// than there are. A record that is no limit is replaced. The Outcome is OutcomeCreated, OutcomeReplaced or OutcomeUnchanged. A
-// number that is less than a job needs is refused, with the job named. Errors: *invalid.FieldError,
-// ErrUnreadable for a record of a newer version, ErrConflict, ErrDenied, ErrUnavailable.
+// than there are. A record that is no limit is replaced. The Outcome is OutcomeCreated,
+// OutcomeReplaced or OutcomeUnchanged. A number that is less than a job needs is refused, with the
+// job named. Errors: *invalid.FieldError, ErrUnreadable for a record of a newer version,
+// ErrConflict, ErrDenied, ErrUnavailable.
 func (c *Client) SetLimit(ctx context.Context, name string, places int, opts LimitOptions) (LimitChange, error) {
 	refuse := func(err error) error {
 		return &invalid.FieldError{Of: "limit", Field: "Max", Value: strconv.Itoa(places), Err: err}

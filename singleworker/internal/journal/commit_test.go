@@ -253,11 +253,15 @@ func TestLateResultAmendsTheHistory(t *testing.T) {
 		if got, err := roomtest.Written(a.Journal, late); !errors.Is(err, ticks.ErrConflict) || !got.Same(current) {
 			g.T.Errorf("Commit = %+v, %v; want ticks.ErrConflict and %+v", got, err, current)
 		}
+		_, before, _ := g.Get(g.Tree.Tick("job"))
 		if err := amended(a.Journal, "job", late.Plan.Entries[0]); err != nil {
 			g.T.Errorf("Amend = %v", err)
 		}
 		g.WantRecords(current, "r1 ok")
 		_, amendedAt, _ := g.Get(g.Tree.Tick("job"))
+		if amendedAt.Version != before.Version+1 {
+			g.T.Error("who follows the tick record does not hear of the result")
+		}
 		if err := amended(a.Journal, "job", late.Plan.Entries[0]); err != nil {
 			g.T.Errorf("Amend of what was amended = %v", err)
 		}
@@ -418,6 +422,9 @@ func TestCommitWhenTheCoordinatorEnds(t *testing.T) {
 		}
 		if _, err := roomtest.Written(a.Journal, roomtest.Outcome(claimed, history.StateOK)); !errors.Is(err, session.ErrEnded) {
 			g.T.Errorf("Commit after the end = %v, want session.ErrEnded", err)
+		}
+		if err := amended(a.Journal, "job", zkrec.Entry{Run: claimed.Run}); !errors.Is(err, session.ErrEnded) {
+			g.T.Errorf("Amend after the end = %v, want session.ErrEnded", err)
 		}
 	})
 }

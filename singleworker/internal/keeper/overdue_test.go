@@ -253,7 +253,7 @@ func TestAlarmOfWhatHasChanged(t *testing.T) {
 func TestAlarmThatTakesLong(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		spec := zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", AlarmAfter: time.Second}, Since: time.Now().UnixMilli()}
+		spec := zkrec.Spec{Job: jobs.Job{Schedule: "* * * * * ?", AlarmAfter: time.Second}, Since: time.Now().UnixMilli()}
 		g.SubmitSpec("job", spec)
 		const late = 2 * time.Second
 		raising := make(chan struct{})
@@ -269,7 +269,7 @@ func TestAlarmThatTakesLong(t *testing.T) {
 		roomtest.Pass(spec.Job.AlarmAfter + 100*time.Millisecond)
 		a.Do(a.Sync)
 		roomtest.Pass(late)
-		wantOverdue(g, []*roomtest.Rooms{a}, time.Minute)
+		wantOverdue(g, []*roomtest.Rooms{a}, time.Second)
 	})
 }
 

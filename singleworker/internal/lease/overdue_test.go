@@ -521,3 +521,64 @@ func TestDeputiesHearOfARelief(t *testing.T) {
 		t.Error("nothing has changed")
 	}
 }
+
+// TestTakesBeforeARelief: a take shows that an instance is back only if it came after the instance
+// was relieved, whenever it is read.
+func TestTakesBeforeARelief(t *testing.T) {
+	t.Parallel()
+	m := lease.New(lease.Config{Self: me, SyncPeriod: sec(10)})
+	records := make(map[lease.Slot]lease.SlotRead)
+	var step func(ev lease.Event)
+	step = func(ev lease.Event) {
+		for _, a := range m.Step(instant(sec(1), 0), ev) {
+			switch a := a.(type) {
+			case lease.ReadSlot:
+				step(records[a.Slot])
+			case lease.ReadGroup:
+				step(lease.GroupRead{Asked: a.Asked, Outcome: lease.Done, Peers: group("b", "c").Peers})
+			case lease.ReadLives:
+				step(gave("b", 95))
+			}
+		}
+	}
+	is := func(slot lease.Slot, read lease.SlotRead) {
+		read.Slot = slot
+		records[slot] = read
+		step(lease.Look{Slot: slot})
+	}
+	rest := []lease.Slot{"0", "1", "2", "3", "4", "5", "6", "7"}
+	slots := append([]lease.Slot{"relieved", "before", "since"}, rest...)
+	for _, slot := range slots {
+		read := record(3, 90, "c", beat("c", 0))
+		read.Slot = slot
+		records[slot] = read
+		step(lease.SlotSet{Slot: slot, Eligible: true, Able: []string{"me", "b", "c"}})
+	}
+	step(opened)
+	precedes := func() (n int) { // b, as a deputy of the slots that c owns
+		for _, slot := range rest {
+			rank, is := m.Deputy(instant(sec(1), 0), slot)
+			if !is {
+				t.Errorf("no deputy of %s", slot)
+			}
+			n += rank
+		}
+		return n
+	}
+	all := precedes()
+	if all == 0 {
+		t.Fatal("b is no deputy")
+	}
+	is("relieved", relieving("b", record(5, 110, "c", beat("c", 0))))
+	if n := precedes(); n != 0 {
+		t.Errorf("b was relieved, and is the first deputy of %d slots", n)
+	}
+	is("before", record(4, 105, "b", beat("b", 0)))
+	if n := precedes(); n != 0 {
+		t.Errorf("b took a slot before it was relieved, and is the first deputy of %d slots", n)
+	}
+	is("since", record(4, 115, "b", beat("b", 0)))
+	if n := precedes(); n != all {
+		t.Errorf("b is back, and the first deputy of %d slots, want %d", n, all)
+	}
+}

@@ -35,26 +35,37 @@ func clocked(g *roomtest.Group, ahead time.Duration) (r *roomtest.Rooms, off *at
 	return r, off
 }
 
-// A member that owns nothing notices soon when its wrong clock is right again, although nothing
-// tells that it was set.
+// A member that owns nothing notices soon when its wrong clock is right again, or when ZooKeeper's
+// is, although nothing tells that it was set.
 func TestWrongClockIsComparedOften(t *testing.T) {
 	t.Parallel()
-	roomtest.InGroup(t, func(g *roomtest.Group) {
-		a, off := clocked(g, time.Hour)
-		roomtest.Pass(roomtest.SyncPeriod)
-		if r := record(g, "a"); r.State != zkrec.InstanceWrongClock || !r.Closed() {
-			g.T.Errorf("its clock is an hour ahead: %+v", r)
-		}
-		off.Store(0)
-		roomtest.Pass(3 * roomtest.SyncPeriod)
-		if r := record(g, "a"); r.State != zkrec.InstanceActive {
-			g.T.Errorf("its clock is right: %+v", r)
-		}
-		told := roomtest.ToldA[member.ClockChanged](a.Loop)
-		if len(told) != 2 || !told[0].Wrong || told[1].Wrong || told[0].Offset.Mid().Round(time.Minute) != time.Hour {
-			g.T.Errorf("told %+v, want that it is wrong, and that it is right", told)
-		}
-	})
+	for _, its := range []bool{true, false} {
+		roomtest.InGroup(t, func(g *roomtest.Group) {
+			a, off := clocked(g, 0)
+			setTo := func(ahead time.Duration) {
+				if its {
+					off.Store(int64(ahead))
+				} else {
+					g.Server.SetClock(-ahead)
+				}
+			}
+			setTo(time.Hour)
+			a.Do(a.Member.Clock.Compare)
+			roomtest.Pass(roomtest.SyncPeriod)
+			if r := record(g, "a"); r.State != zkrec.InstanceWrongClock || !r.Closed() {
+				g.T.Errorf("its clock is an hour ahead: %+v", r)
+			}
+			setTo(0)
+			roomtest.Pass(3 * roomtest.SyncPeriod)
+			if r := record(g, "a"); r.State != zkrec.InstanceActive {
+				g.T.Errorf("its clock is right: %+v", r)
+			}
+			told := roomtest.ToldA[member.ClockChanged](a.Loop)
+			if len(told) != 2 || !told[0].Wrong || told[1].Wrong || told[0].Offset.Mid().Round(time.Minute) != time.Hour {
+				g.T.Errorf("told %+v, want that it is wrong, and that it is right", told)
+			}
+		})
+	}
 }
 
 // A member that may create nodes below the group's nodes, and not change these, compares its clock
@@ -355,6 +366,38 @@ func TestOthersWhoseClocksAreWrongAreFollowed(t *testing.T) {
 			if after := changes(); after != before+1 {
 				g.T.Errorf("its offset has changed, but not that it is %s: %d changes, want none", state, after-before-1)
 			}
+		}
+	})
+}
+
+// Jobs are watched by the instances whose clocks are right, however many others there are.
+func TestWrongClocksDoNotWatch(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a, _ := clocked(g, 0)
+		others(g, a, 0, 0)
+		const jobs = 30
+		watched := func() (n int) {
+			a.Do(func() {
+				for k := range jobs {
+					if a.Member.Clock.Watches(fmt.Sprintf("job-%d-daily", k), zkrec.Schema, 1) {
+						n++
+					}
+				}
+			})
+			return n
+		}
+		if n := watched(); n == 0 || n == jobs {
+			g.T.Errorf("one of three watches %d of %d jobs", n, jobs)
+		}
+		for _, sid := range []string{"other0", "other1"} {
+			r := record(g, sid)
+			r.State = zkrec.InstanceWrongClock
+			g.Set(g.Tree.Instance(sid), r.Encode())
+		}
+		follow(a)
+		if n := watched(); n != jobs {
+			g.T.Errorf("the only one whose clock is right watches %d of %d jobs", n, jobs)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func (a *account) leave(until int64) {
 
 func (l *ledger) openAccount(slot string, txn *zkdev.Txn, j *swtest.Job) {
 	since := j.Spec.ActiveLayout().Since
-	if isPart(slot) || j.Spec.Undeleted != nil { // what came before it was made is not its own, whatever the server's clock says
+	if isPart(slot) || j.Spec.Undeleted != nil { // its own is what came after it was made
 		since = max(since, j.Tick.Watermark)
 	} else if begin := j.Spec.ShardsBegin(zkrec.Complete{}); begin > j.Spec.Since { // the server's clock has gone back
 		since = max(since, begin)

@@ -208,7 +208,7 @@ var breaches = map[string]*breach{
 	"lost release":          {keeps: "/held/", in: shared},                                          // a run ends and keeps its places
 	"stolen place":          {check: stolen, in: shared},                                            // a claim does not take the place that it names
 	"freed twice":           {check: freedElsewhere, in: shared},                                    // a run gives back another one's place
-	"asked twice":           {keeps: "/requests/"},                                                  // a run that was asked for by name leaves its request
+	"asked twice":           {keeps: "/requests/"},                                                  // a past tick leaves its request
 	"freeze":                {check: unfrozen},                                                      // a claim without the version of the freeze
 	"claims": {check: func(op zkdev.Op, path string, version int32) (string, int32) { // without any check
 		path, version = claim(op, path, version)
