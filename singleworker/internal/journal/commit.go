@@ -235,7 +235,7 @@ func (j *Journal) refused(n *node, w *write, ch *change, r session.Result) {
 				"job", n.slot, "request", w.commit.Plan.Request, "err", r.Err)
 		}
 	case isPlace && place.taken && isConflict(r.Err):
-		j.Places.settled(n.slot, w.commit.Plan.Record.Places, ticks.ErrLimited)
+		j.Places.settled(w.commit.Plan.Record.Places, ticks.ErrLimited)
 		w.commit.Plan.Record.Places = "" // others are chosen, or the slot waits
 	case isPlace && !place.taken && errors.Is(r.Err, zkconn.ErrNoNode):
 		j.loop.Log.Warn("place of a limit was free already, although a run held it: somebody has deleted its node", "job", n.slot,

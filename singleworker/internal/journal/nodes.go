@@ -294,7 +294,7 @@ func (j *Journal) finish(n *node, w *write, err error) {
 		n.late = ""
 	}
 	if w.opens() && w.commit.Plan.Record.Places != "" {
-		j.Places.settled(n.slot, w.commit.Plan.Record.Places, err)
+		j.Places.settled(w.commit.Plan.Record.Places, err)
 	}
 	switch {
 	case w.isClaim() && w.commit.Plan.Record.Open() && err == nil:

@@ -226,8 +226,8 @@ func (ps *Places) leave(slot string) {
 	}
 }
 
-// settled takes in that a slot's claim was written, or not.
-func (ps *Places) settled(slot string, places zkrec.Places, err error) {
+// settled takes in that the claim of such places was written, or not.
+func (ps *Places) settled(places zkrec.Places, err error) {
 	for _, place := range places.List() {
 		l := ps.limits[place.Limit]
 		if l == nil {
