@@ -161,7 +161,10 @@ func (k *kills) work() error {
 		if _, err := fmt.Fprintf(a.in, "%s\t%s\t%v\n", c.fault, c.point, atDB); err != nil {
 			return err
 		}
-		if !a.lines.Scan() {
+		stalled := time.AfterFunc(3*time.Minute, func() { _ = a.cmd.Process.Signal(syscall.SIGQUIT) }) // it prints where it is
+		met := a.lines.Scan()
+		stalled.Stop()
+		if !met {
 			return fmt.Errorf("an instance has ended before %v", c)
 		}
 		h, of := hit{cell: c}, strings.Split(a.lines.Text(), "\t")
