@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/internal/signals"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -70,8 +70,7 @@ func (c *Cluster) Overwrite(ctx context.Context, path string, data []byte) error
 
 // Rewrite writes a job's own node regardless of its version, and tells everybody. It tries once.
 func (c *Cluster) Rewrite(ctx context.Context, job string, data []byte) error {
-	return c.change(ctx, zkconn.SetOp(c.tree.Job(job), data, zkconn.AnyVersion),
-		zkconn.SetOp(c.tree.Signal(zkrec.SignalOf(job)), []byte(job), zkconn.AnyVersion))
+	return c.change(ctx, zkconn.SetOp(c.tree.Job(job), data, zkconn.AnyVersion), signals.OfJob(c.tree, job)...)
 }
 
 // Delete deletes one node regardless of its version, as a manual edit would. It
@@ -80,7 +79,7 @@ func (c *Cluster) Delete(ctx context.Context, path string) error {
 	return c.change(ctx, zkconn.DeleteOp(path, zkconn.AnyVersion))
 }
 
-func (c *Cluster) change(ctx context.Context, ops ...zkconn.Op) error {
+func (c *Cluster) change(ctx context.Context, op zkconn.Op, of ...signals.Signal) error {
 	conn, err := zkconn.Open(zkconn.Config{
 		Servers: c.servers(), SessionTimeout: c.cfg.SessionTimeout, Dial: c.Server.Dial, Logger: c.cfg.Logger,
 	}, func(zkconn.Event) {})
@@ -88,6 +87,6 @@ func (c *Cluster) change(ctx context.Context, ops ...zkconn.Op) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Multi(ctx, ops...)
+	_, err = signals.Multi(ctx, conn, of, op)
 	return err
 }
