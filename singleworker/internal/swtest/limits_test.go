@@ -323,15 +323,16 @@ func TestFullInstanceLeavesPlaces(t *testing.T) {
 			job.Job{Name: "long", Schedule: "0 * * * * ?", Instances: []string{"b"}, Limits: api},
 			job.Job{Name: "waits", Schedule: "1 * * * * ?", Instances: []string{"a"}, Limits: api, MisfireGrace: time.Hour},
 			job.Job{Name: "busy", Schedule: "5 * * * * ?", Instances: []string{"a"}},
-			job.Job{Name: "runs", Schedule: "10 * * * * ?", Instances: []string{"b"}, Limits: api, MisfireGrace: time.Hour})
+			job.Job{Name: "runs", Schedule: "10 * * * * ?", Instances: []string{"b"}, Limits: api, MisfireGrace: time.Hour},
+			job.Job{Name: "often", Schedule: "22-50/4 * * * * ?", Instances: []string{"b"}, Limits: api})
 		short := working(time.Second)
-		handlers := map[string]singleworker.Handler{"long": working(20 * time.Second), "busy": working(50 * time.Second), "waits": short, "runs": short}
+		handlers := map[string]singleworker.Handler{"long": working(20 * time.Second), "busy": working(50 * time.Second), "waits": short, "runs": short, "often": short}
 		c.Start("a", swtest.Setup{Handlers: handlers, Configure: func(cfg *singleworker.Config) { cfg.MaxRunning = 1 }})
 		c.Start("b", swtest.Setup{Handlers: handlers})
 		time.Sleep(settled + 5*time.Minute)
 		waits, runs := runsOf(c, "waits"), runsOf(c, "runs")
-		if len(waits) < 5 || len(runs) < 5 {
-			t.Errorf("%d and %d runs in five minutes, want 5 of each", len(waits), len(runs))
+		if often := runsOf(c, "often"); len(waits) < 5 || len(runs) < 5 || len(often) < 5*8 {
+			t.Errorf("%d, %d and %d runs in five minutes, want 5, 5 and 40", len(waits), len(runs), len(often))
 		}
 		for _, run := range runs {
 			if late := run.Started.Sub(run.Tick); late > 10500*time.Millisecond {
