@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/lease"
+	"github.com/swjobs/singleworker/singleworker/internal/preference"
 	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
@@ -153,20 +153,16 @@ func (c *Cleanup) Tidy(gone []string, jobs []Traced) {
 	})
 }
 
-// Rank is how many live members come before this one, by a hash, in something that not all need do:
+// Rank is how many live members come before this one in something that not all need do:
 // cleaning up after an instance of that id, or removing a job of that name.
 func (c *Cleanup) Rank(of string) int { return rank(c.id, maps.Keys(c.peers), of) }
 
-// rank is how many of some members come before one, by a hash.
+// rank is how many of some members are preferred to one for something.
 func rank(id string, members iter.Seq[string], of string) (n int) {
-	order := func(peer string) uint64 {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(peer + "\x00" + of))
-		return h.Sum64()
-	}
-	mine := order(id)
+	about := preference.Hash(of)
+	mine := preference.Of(preference.Hash(id), about)
 	for peer := range members {
-		if order(peer) < mine {
+		if preference.Of(preference.Hash(peer), about) > mine {
 			n++
 		}
 	}
