@@ -137,7 +137,7 @@ type reign struct {
 	end   time.Time
 	endBy int64                  // zxid; 0 while it lasts
 	gone  bool                   // the record was deleted
-	idle  bool                   // it ended although the owner may live, because no run was open, and one due
+	idle  bool                   // it ended early: no run was open, and one due
 	beats []time.Time            // when the adoption and its heartbeats were applied
 	zxids []int64                // of these
 	tick  map[string]*zkdev.Txn  // claims by run id
@@ -158,7 +158,7 @@ type ledger struct {
 	started  map[string]*swtest.Run    // by run id
 	accounts map[string]*account       // of the slots that there are
 	closed   []*account                // of the others
-	joined   map[int64]string          // by session, the instances whose nodes were made; they may have been deleted manually since
+	joined   map[int64]string          // by session, the instances that joined
 	over     map[string][]time.Time    // by instance, when its sessions have ended
 	canceled map[int64]bool            // zxids of transactions that deleted jobs
 	found    []violation
@@ -469,7 +469,9 @@ func (l *ledger) checkTick(job string, txn *zkdev.Txn, rec zkrec.Tick) {
 	acc.begins(last, rec)
 	l.unknown(acc, last.Watermark, rec.Watermark)
 	acc.record = rec
-	l.checkAhead(job, txn, rec)
+	if rec.Watermark > last.Watermark { // a result keeps what was claimed before a clock was set right
+		l.checkAhead(job, txn, rec)
+	}
 	l.checkRestart(job, txn, last, rec)
 	if rec.RunID == last.RunID || !rec.Open() {
 		return
