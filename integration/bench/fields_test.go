@@ -24,11 +24,11 @@ func (b *bench) fields() {
 	g := newGroup(b, jobs)
 	b.bareClaims(g.server.Addr()) // as for bursts
 	g.operate(func(client *admin.Client) error {
-		if _, err := client.SetLimit(b.t.Context(), "uncontended", job.MaxPlaces, admin.LimitOptions{}); err != nil {
+		if _, err := client.SetLimit(b.t.Context(), "uncontended", job.MaxPlaces, admin.NamedOptions{}); err != nil {
 			return err
 		}
 		for name, is := range map[string]job.Calendar{"holidays": {Yearly: []string{"01-01"}}, "hours": {Hours: []string{"00:00..24:00"}}} {
-			if _, err := client.SetCalendar(b.t.Context(), name, is, admin.CalendarOptions{}); err != nil {
+			if _, err := client.SetCalendar(b.t.Context(), name, is, admin.NamedOptions{}); err != nil {
 				return err
 			}
 		}

@@ -61,7 +61,7 @@ func (g *group) contend(jobs, places int, takes time.Duration) (at time.Time) {
 	g.t.Helper()
 	const name, perSecond = "contended", 100 // at which they are submitted at least
 	g.operate(func(client *admin.Client) error {
-		_, err := client.SetLimit(g.t.Context(), name, places, admin.LimitOptions{})
+		_, err := client.SetLimit(g.t.Context(), name, places, admin.NamedOptions{})
 		return err
 	})
 	at = time.Now().Add(2*g.settle + time.Duration(jobs)*time.Second/perSecond).Truncate(time.Second).UTC()

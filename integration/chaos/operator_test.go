@@ -124,7 +124,7 @@ func newOperator(t *testing.T, servers string) *operator {
 
 func (o *operator) setLimit(ctx context.Context) {
 	o.t.Helper()
-	if _, err := o.client.SetLimit(ctx, theLimit, thePlaces, admin.LimitOptions{}); err != nil {
+	if _, err := o.client.SetLimit(ctx, theLimit, thePlaces, admin.NamedOptions{}); err != nil {
 		o.t.Fatal(err)
 	}
 }

@@ -35,25 +35,6 @@ type FormerCalendar struct {
 	Since time.Time    `json:"since,omitzero"`
 }
 
-// CalendarOptions are options of SetCalendar and DeleteCalendar. The zero value makes the change.
-type CalendarOptions struct {
-	// DryRun checks and reports the change, and writes nothing.
-	DryRun bool
-	// Set records to which files the calendar belongs: see SubmitOptions.Set. Default: as it is.
-	// DeleteCalendar ignores it.
-	Set string
-}
-
-// CalendarChange says how a change of a calendar ended, and which jobs name it.
-type CalendarChange struct {
-	Outcome Outcome  `json:"outcome"`
-	Name    string   `json:"name"`
-	Jobs    []string `json:"jobs,omitempty"`
-}
-
-// ErrCalendarInUse means that jobs name a calendar that is to be deleted.
-var ErrCalendarInUse = errors.New("jobs name the calendar")
-
 // ErrNoCalendar means that the group has no calendar of that name.
 var ErrNoCalendar = errors.New("no such calendar")
 
@@ -96,9 +77,9 @@ func (c *Client) Calendars(ctx context.Context) ([]Calendar, error) {
 // replaced. The Outcome is OutcomeCreated, OutcomeReplaced or OutcomeUnchanged. A content that
 // leaves a job without a tick to come is refused, with the job named. Errors: *invalid.FieldError,
 // ErrUnreadable for a record of a newer version, ErrConflict, ErrDenied, ErrUnavailable.
-func (c *Client) SetCalendar(ctx context.Context, name string, is job.Calendar, opts CalendarOptions) (CalendarChange, error) {
+func (c *Client) SetCalendar(ctx context.Context, name string, is job.Calendar, opts NamedOptions) (NamedChange, error) {
 	if err := is.Validate(); err != nil {
-		return CalendarChange{}, err
+		return NamedChange{}, err
 	}
 	return c.changeCalendar(ctx, name, zkrec.DeedCalendar, opts, func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error) {
 		present := read.Contents != nil && !read.Deleted
@@ -148,10 +129,10 @@ func (ed editor) checkCalendar(ctx context.Context, name string, read zkrec.Read
 
 // DeleteCalendar deletes a calendar that no job names. Its record stays, for ticks of a time when
 // jobs named it. The Outcome is OutcomeDeleted. Errors: *invalid.FieldError, ErrNoCalendar,
-// ErrCalendarInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
-func (c *Client) DeleteCalendar(ctx context.Context, name string, opts CalendarOptions) (CalendarChange, error) {
+// ErrInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) DeleteCalendar(ctx context.Context, name string, opts NamedOptions) (NamedChange, error) {
 	return c.changeCalendar(ctx, name, zkrec.DeedDeleteCalendar, opts, func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error) {
-		if err := deletable(read.Err, read.Contents != nil && !read.Deleted, users, ErrNoCalendar, ErrCalendarInUse); err != nil {
+		if err := deletable(read.Err, read.Contents != nil && !read.Deleted, users, ErrNoCalendar); err != nil {
 			return zkrec.Calendar{}, "", err
 		}
 		read.Deleted = true
@@ -162,11 +143,11 @@ func (c *Client) DeleteCalendar(ctx context.Context, name string, opts CalendarO
 // changeCalendar reads a calendar and the jobs that name it, and writes the one that change
 // returns.
 func (ed editor) changeCalendar(
-	ctx context.Context, name, kind string, opts CalendarOptions,
+	ctx context.Context, name, kind string, opts NamedOptions,
 	change func(read zkrec.ReadCalendar, users []zkrec.Spec) (zkrec.Calendar, Outcome, error),
-) (CalendarChange, error) {
+) (NamedChange, error) {
 	of := named{"calendar", ed.tree.Calendars(), job.CheckCalendarName, job.Job.CalendarNames, ErrNoCalendar}
-	done, err := ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
+	return ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
 		read := zkrec.ReadCalendar{}
 		if at.name != "" {
 			read = at.calendar()
@@ -177,5 +158,4 @@ func (ed editor) changeCalendar(
 		is, outcome, err := change(read, users)
 		return is.Encode(), outcome, err
 	})
-	return CalendarChange(done), err
 }

@@ -14,25 +14,6 @@ import (
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
-// LimitOptions are options of SetLimit and DeleteLimit. The zero value makes the change.
-type LimitOptions struct {
-	// DryRun checks and reports the change, and writes nothing.
-	DryRun bool
-	// Set records to which files the limit belongs: see SubmitOptions.Set. Default: as it is.
-	// DeleteLimit ignores it.
-	Set string
-}
-
-// LimitChange says how a change of a limit ended, and which jobs name it.
-type LimitChange struct {
-	Outcome Outcome  `json:"outcome"`
-	Name    string   `json:"name"`
-	Jobs    []string `json:"jobs,omitempty"`
-}
-
-// ErrLimitInUse means that jobs name a limit that is to be deleted.
-var ErrLimitInUse = errors.New("jobs name the limit")
-
 // ErrNoLimit means that the group has no limit of that name.
 var ErrNoLimit = errors.New("no such limit")
 
@@ -63,12 +44,12 @@ func (c *Client) Limits(ctx context.Context) ([]Limit, error) {
 // OutcomeReplaced or OutcomeUnchanged. A number that is less than a job needs is refused, with the
 // job named. Errors: *invalid.FieldError, ErrUnreadable for a record of a newer version,
 // ErrConflict, ErrDenied, ErrUnavailable.
-func (c *Client) SetLimit(ctx context.Context, name string, places int, opts LimitOptions) (LimitChange, error) {
+func (c *Client) SetLimit(ctx context.Context, name string, places int, opts NamedOptions) (NamedChange, error) {
 	refuse := func(err error) error {
 		return &invalid.FieldError{Of: "limit", Field: "Max", Value: strconv.Itoa(places), Err: err}
 	}
 	if err := job.CheckMax(places); err != nil {
-		return LimitChange{}, refuse(err)
+		return NamedChange{}, refuse(err)
 	}
 	return c.changeLimit(ctx, name, zkrec.DeedLimit, opts, func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error) {
 		for _, spec := range users {
@@ -93,10 +74,10 @@ func isThere(read zkrec.ReadLimit) bool { return read.Max > 0 && read.Err == nil
 
 // DeleteLimit deletes a limit that no job names. Its record stays, so that runs in progress can
 // give their places back. The Outcome is OutcomeDeleted. Errors: *invalid.FieldError, ErrNoLimit,
-// ErrLimitInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
-func (c *Client) DeleteLimit(ctx context.Context, name string, opts LimitOptions) (LimitChange, error) {
+// ErrInUse with the jobs, ErrUnreadable, ErrConflict, ErrDenied, ErrUnavailable.
+func (c *Client) DeleteLimit(ctx context.Context, name string, opts NamedOptions) (NamedChange, error) {
 	return c.changeLimit(ctx, name, zkrec.DeedDeleteLimit, opts, func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error) {
-		if err := deletable(read.Err, isThere(read), users, ErrNoLimit, ErrLimitInUse); err != nil {
+		if err := deletable(read.Err, isThere(read), users, ErrNoLimit); err != nil {
 			return zkrec.Limit{}, "", err
 		}
 		read.Deleted = true
@@ -106,11 +87,11 @@ func (c *Client) DeleteLimit(ctx context.Context, name string, opts LimitOptions
 
 // changeLimit reads a limit and the jobs that name it, and writes the one that change returns.
 func (ed editor) changeLimit(
-	ctx context.Context, name, kind string, opts LimitOptions,
+	ctx context.Context, name, kind string, opts NamedOptions,
 	change func(read zkrec.ReadLimit, users []zkrec.Spec) (zkrec.Limit, Outcome, error),
-) (LimitChange, error) {
+) (NamedChange, error) {
 	of := named{"limit", ed.tree.Limits(), job.CheckNodeName, job.Job.LimitNames, ErrNoLimit}
-	done, err := ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
+	return ed.changeNamed(ctx, of, name, kind, opts.DryRun, func(at child, users []zkrec.Spec) ([]byte, Outcome, error) {
 		var read zkrec.ReadLimit
 		if at.name != "" {
 			read = at.limit()
@@ -121,14 +102,13 @@ func (ed editor) changeLimit(
 		is, outcome, err := change(read, users)
 		return is.Encode(), outcome, err
 	}, ed.tree.HeldPlaces(name), ed.tree.Waiting(name))
-	return LimitChange(done), err
 }
 
 // FreePlaces gives back the places of a limit that are leaked: those that no open run has, as when
 // somebody has deleted the nodes of a job with ZooKeeper's own shell. It returns them. A place of a
 // run in progress stays, however long that runs. Errors: *invalid.FieldError for the name,
 // ErrNoLimit, ErrConflict, ErrDenied, ErrUnavailable.
-func (c *Client) FreePlaces(ctx context.Context, name string, opts LimitOptions) (freed []HeldPlace, err error) {
+func (c *Client) FreePlaces(ctx context.Context, name string, opts NamedOptions) (freed []HeldPlace, err error) {
 	if err := job.CheckNodeName(name); err != nil {
 		return nil, &invalid.FieldError{Of: "limit", Field: "Name", Value: name, Err: err}
 	}

@@ -19,7 +19,7 @@ import (
 
 func (w *world) setLimit(name string, places int) {
 	w.Helper()
-	_, err := w.c.SetLimit(w.Context(), name, places, LimitOptions{})
+	_, err := w.c.SetLimit(w.Context(), name, places, NamedOptions{})
 	w.must(err)
 }
 
@@ -54,48 +54,48 @@ func (w *world) hold(slot string, numbers ...int) {
 func TestSetLimit(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		set := func(places int, opts LimitOptions, want Outcome) {
+		set := func(places int, opts NamedOptions, want Outcome) {
 			t.Helper()
 			if done, err := w.c.SetLimit(w.Context(), "api", places, opts); err != nil || done.Outcome != want {
 				t.Errorf("%d places: %+v, %v, want %s", places, done, err, want)
 			}
 		}
-		remove := func(opts LimitOptions) error {
+		remove := func(opts NamedOptions) error {
 			_, err := w.c.DeleteLimit(w.Context(), "api", opts)
 			return err
 		}
 		if list, err := w.c.Limits(w.Context()); err != nil || len(list) != 0 {
 			t.Errorf("before the first: %v, %v", list, err)
 		}
-		if err := remove(LimitOptions{}); !errors.Is(err, ErrNoLimit) {
+		if err := remove(NamedOptions{}); !errors.Is(err, ErrNoLimit) {
 			t.Errorf("delete a limit that is not there: %v", err)
 		}
-		set(2, LimitOptions{DryRun: true}, OutcomeCreated)
-		set(2, LimitOptions{}, OutcomeCreated)
-		set(2, LimitOptions{}, OutcomeUnchanged)
-		set(2, LimitOptions{Set: "files"}, OutcomeReplaced)
-		set(3, LimitOptions{}, OutcomeReplaced)
+		set(2, NamedOptions{DryRun: true}, OutcomeCreated)
+		set(2, NamedOptions{}, OutcomeCreated)
+		set(2, NamedOptions{}, OutcomeUnchanged)
+		set(2, NamedOptions{Set: "files"}, OutcomeReplaced)
+		set(3, NamedOptions{}, OutcomeReplaced)
 		w.submit(job.Job{Name: "sync", Schedule: "@hourly", Limits: map[string]int{"api": 2}})
 		if of := w.limit("api"); of.Max != 3 || of.Set != "files" || !slices.Equal(of.Jobs, []string{"sync"}) {
 			t.Errorf("%+v", of)
 		}
-		if err := remove(LimitOptions{}); !errors.Is(err, ErrLimitInUse) || !strings.Contains(err.Error(), "sync") {
+		if err := remove(NamedOptions{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "sync") {
 			t.Errorf("delete a limit that a job names: %v", err)
 		}
 		for _, places := range []int{-1, 0, 1, job.MaxPlaces + 1} {
 			refused := new(invalid.FieldError)
-			if _, err := w.c.SetLimit(w.Context(), "api", places, LimitOptions{}); !errors.As(err, &refused) || refused.Field != "Max" {
+			if _, err := w.c.SetLimit(w.Context(), "api", places, NamedOptions{}); !errors.As(err, &refused) || refused.Field != "Max" {
 				t.Errorf("%d places, of which a job needs 2: %v", places, err)
 			}
 		}
 		_, err := w.edit("sync", func(j *job.Job) { j.Limits = nil })
 		w.must(err)
-		w.must(remove(LimitOptions{DryRun: true}))
-		w.must(remove(LimitOptions{}))
+		w.must(remove(NamedOptions{DryRun: true}))
+		w.must(remove(NamedOptions{}))
 		if list, err := w.c.Limits(w.Context()); err != nil || len(list) != 0 {
 			t.Errorf("after the deletion: %v, %v", list, err)
 		}
-		set(1, LimitOptions{}, OutcomeCreated)
+		set(1, NamedOptions{}, OutcomeCreated)
 		var told []string
 		log, err := w.c.Log(w.Context(), LogOptions{})
 		for _, e := range slices.Backward(log) {
@@ -107,15 +107,15 @@ func TestSetLimit(t *testing.T) {
 			t.Errorf("log %v, %v, want %s", told, err, want)
 		}
 		w.put(w.c.tree.Limit("api"), []byte("spoilt"))
-		if err := remove(LimitOptions{}); !errors.Is(err, ErrUnreadable) {
+		if err := remove(NamedOptions{}); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("delete a record that is no limit: %v", err)
 		}
 		if of := w.limit("api"); of.Error == "" {
 			t.Errorf("a record that is no limit: %+v", of)
 		}
-		set(1, LimitOptions{}, OutcomeCreated)
+		set(1, NamedOptions{}, OutcomeCreated)
 		w.put(w.c.tree.Limit("api"), []byte(`{"schema":99,"max":5}`))
-		if _, err := w.c.SetLimit(w.Context(), "api", 1, LimitOptions{}); !errors.Is(err, ErrUnreadable) {
+		if _, err := w.c.SetLimit(w.Context(), "api", 1, NamedOptions{}); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("replace a record of a newer version: %v", err)
 		}
 	})
@@ -127,11 +127,11 @@ func TestSetLimitWithoutAnAnswer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.setLimit("other", 1)
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
-		if done, err := w.c.SetLimit(w.Context(), "api", 2, LimitOptions{}); err != nil || done.Outcome != OutcomeCreated {
+		if done, err := w.c.SetLimit(w.Context(), "api", 2, NamedOptions{}); err != nil || done.Outcome != OutcomeCreated {
 			t.Errorf("%+v, %v", done, err)
 		}
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
-		if done, err := w.c.DeleteLimit(w.Context(), "api", LimitOptions{}); err != nil || done.Outcome != OutcomeDeleted {
+		if done, err := w.c.DeleteLimit(w.Context(), "api", NamedOptions{}); err != nil || done.Outcome != OutcomeDeleted {
 			t.Errorf("%+v, %v", done, err)
 		}
 	})
@@ -246,7 +246,7 @@ func TestLeakedPlace(t *testing.T) {
 		if want := "[0 report false 1 sync false 2 ended true 3 gone true]"; fmt.Sprint(leaked) != want {
 			t.Errorf("%v, want %s", leaked, want)
 		}
-		free := func(opts LimitOptions) string {
+		free := func(opts NamedOptions) string {
 			t.Helper()
 			freed, err := w.c.FreePlaces(w.Context(), "api", opts)
 			w.must(err)
@@ -256,18 +256,18 @@ func TestLeakedPlace(t *testing.T) {
 			}
 			return strings.Join(slots, " ")
 		}
-		if slots := free(LimitOptions{DryRun: true}); slots != "ended gone" || len(w.limit("api").Held) != 4 {
+		if slots := free(NamedOptions{DryRun: true}); slots != "ended gone" || len(w.limit("api").Held) != 4 {
 			t.Errorf("a dry run: %q of %+v", slots, w.limit("api").Held)
 		}
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutBefore() })
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.CutAfter() })
-		if slots := free(LimitOptions{}); slots != "ended gone" || len(w.limit("api").Held) != 2 {
+		if slots := free(NamedOptions{}); slots != "ended gone" || len(w.limit("api").Held) != 2 {
 			t.Errorf("freed: %q, left: %+v", slots, w.limit("api").Held)
 		}
-		if slots := free(LimitOptions{}); slots != "" {
+		if slots := free(NamedOptions{}); slots != "" {
 			t.Errorf("freed again: %q", slots)
 		}
-		if _, err := w.c.FreePlaces(w.Context(), "none", LimitOptions{}); !errors.Is(err, ErrNoLimit) {
+		if _, err := w.c.FreePlaces(w.Context(), "none", NamedOptions{}); !errors.Is(err, ErrNoLimit) {
 			t.Errorf("a limit that is not there: %v", err)
 		}
 		w.multi(zkcreate(w.c.tree.HeldPlace(zkrec.Place{Limit: "api", Number: 3}), []byte("gone")))

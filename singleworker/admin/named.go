@@ -25,12 +25,24 @@ type named struct {
 	none   error                  // there is no such record
 }
 
-// namedChange says how a change of such a record ended.
-type namedChange struct {
-	Outcome Outcome
-	Name    string
-	Jobs    []string
+// NamedOptions are options of a change of a calendar, or of a limit. The zero value makes it.
+type NamedOptions struct {
+	// DryRun checks and reports the change, and writes nothing.
+	DryRun bool
+	// Set records to which files it belongs: see SubmitOptions.Set. Default: as it is. What deletes
+	// it, or frees its places, ignores that.
+	Set string
 }
+
+// NamedChange says how a change of a calendar or of a limit ended, and which jobs name it.
+type NamedChange struct {
+	Outcome Outcome  `json:"outcome"`
+	Name    string   `json:"name"`
+	Jobs    []string `json:"jobs,omitempty"`
+}
+
+// ErrInUse means that jobs name a calendar or a limit that is to be deleted.
+var ErrInUse = errors.New("jobs name it")
 
 // users are the jobs that name records, by the name of the record, each in the order of their
 // names. A job whose record cannot be read names none.
@@ -90,14 +102,14 @@ func newer(err error) error {
 
 // deletable says why a record cannot be deleted: it was read with that error, if any, and is there
 // or not.
-func deletable(unreadable error, there bool, users []zkrec.Spec, none, inUse error) error {
+func deletable(unreadable error, there bool, users []zkrec.Spec, none error) error {
 	switch {
 	case unreadable != nil:
 		return fmt.Errorf("%w: %w", ErrUnreadable, unreadable)
 	case !there:
 		return none
 	case len(users) > 0:
-		return fmt.Errorf("%w: %s", inUse, strings.Join(jobNames(users), ", "))
+		return fmt.Errorf("%w: %s", ErrInUse, strings.Join(jobNames(users), ", "))
 	}
 	return nil
 }
@@ -108,7 +120,7 @@ func deletable(unreadable error, there bool, users []zkrec.Spec, none, inUse err
 func (ed editor) changeNamed(
 	ctx context.Context, of named, name, kind string, dryRun bool,
 	change func(at child, users []zkrec.Spec) (data []byte, outcome Outcome, err error), nodes ...string,
-) (done namedChange, err error) {
+) (done NamedChange, err error) {
 	if err := of.check(name); err != nil {
 		return done, &invalid.FieldError{Of: of.word, Field: "Name", Value: name, Err: err}
 	}
@@ -133,7 +145,7 @@ func (ed editor) changeNamed(
 		case err != nil:
 			return err
 		}
-		done = namedChange{Outcome: outcome, Name: name, Jobs: jobNames(users[name])}
+		done = NamedChange{Outcome: outcome, Name: name, Jobs: jobNames(users[name])}
 		if outcome == OutcomeUnchanged || dryRun {
 			return nil
 		}
@@ -150,7 +162,7 @@ func (ed editor) changeNamed(
 		return ed.writeNamed(ctx, of, kind, name, told, ops)
 	})
 	if err != nil {
-		return namedChange{}, fmt.Errorf("%s %s: %w", of.word, name, uncertain(err, sent))
+		return NamedChange{}, fmt.Errorf("%s %s: %w", of.word, name, uncertain(err, sent))
 	}
 	return done, nil
 }

@@ -72,14 +72,14 @@ func TestLimitThatIsDeletedMeanwhile(t *testing.T) {
 		w.server.Control(zkdev.OpMulti, func(*zkdev.Request) zkdev.Action { return zkdev.Delay(time.Second) })
 		done := make(chan error)
 		go func() {
-			_, err := w.c.DeleteLimit(w.Context(), "api", LimitOptions{})
+			_, err := w.c.DeleteLimit(w.Context(), "api", NamedOptions{})
 			done <- err
 		}()
 		time.Sleep(500 * time.Millisecond)
 		if _, err := w.hand.Submit(w.Context(), job.Job{Name: "job", Schedule: "@hourly", Limits: map[string]int{"api": 1}}, SubmitOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; !errors.Is(err, ErrLimitInUse) {
+		if err := <-done; !errors.Is(err, ErrInUse) {
 			t.Errorf("deleted although a job has come to name it: %v", err)
 		}
 	})

@@ -84,7 +84,7 @@ func (w *world) setCalendar(name string, is jobs.Calendar, missing bool) {
 					return err
 				}
 			}
-			_, err := c.SetCalendar(ctx, name, is, admin.CalendarOptions{})
+			_, err := c.SetCalendar(ctx, name, is, admin.NamedOptions{})
 			if leaves := new(invalid.FieldError); errors.As(err, &leaves) && leaves.Field == "Name" {
 				return nil // a job without a tick to come
 			}
@@ -117,8 +117,8 @@ func (w *world) changeCalendar() {
 	case 2:
 		w.operate("delete calendar "+name, func(ctx context.Context) error {
 			return w.cluster.Operate(ctx, func(c *admin.Client) error {
-				_, err := c.DeleteCalendar(ctx, name, admin.CalendarOptions{})
-				return unless(err, admin.ErrCalendarInUse, admin.ErrNoCalendar, admin.ErrConflict)
+				_, err := c.DeleteCalendar(ctx, name, admin.NamedOptions{})
+				return unless(err, admin.ErrInUse, admin.ErrNoCalendar, admin.ErrConflict)
 			})
 		})
 	default:
@@ -245,7 +245,7 @@ func uncalendared(op zkdev.Op, path string, version int32) (string, int32) {
 // leaveOut sets the calendar whose days the job leaves out.
 func (s *scene) leaveOut(day string) {
 	err := s.Operate(s.t.Context(), func(client *admin.Client) error {
-		_, err := client.SetCalendar(s.t.Context(), "break", jobs.Calendar{Dates: []string{day}}, admin.CalendarOptions{})
+		_, err := client.SetCalendar(s.t.Context(), "break", jobs.Calendar{Dates: []string{day}}, admin.NamedOptions{})
 		return err
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (c *Cluster) Operate(ctx context.Context, do func(*admin.Client) error) err
 // SetLimit gives a limit so many places, as an operator would. Otherwise it is like Submit.
 func (c *Cluster) SetLimit(ctx context.Context, name string, places int) error {
 	return c.Operate(ctx, func(client *admin.Client) error {
-		_, err := client.SetLimit(ctx, name, places, admin.LimitOptions{})
+		_, err := client.SetLimit(ctx, name, places, admin.NamedOptions{})
 		return err
 	})
 }

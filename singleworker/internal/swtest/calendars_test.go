@@ -17,10 +17,10 @@ import (
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
 
-func setCalendar(t *testing.T, c *swtest.Cluster, name string, is job.Calendar) (done admin.CalendarChange) {
+func setCalendar(t *testing.T, c *swtest.Cluster, name string, is job.Calendar) (done admin.NamedChange) {
 	t.Helper()
 	operate(t, c, func(client *admin.Client) (err error) {
-		done, err = client.SetCalendar(t.Context(), name, is, admin.CalendarOptions{})
+		done, err = client.SetCalendar(t.Context(), name, is, admin.NamedOptions{})
 		return err
 	})
 	return done
@@ -110,16 +110,16 @@ func TestCalendarMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Operate(t.Context(), func(client *admin.Client) error {
-			_, err := client.SetCalendar(t.Context(), "break", job.Calendar{Hours: []string{"00:00..24:00"}}, admin.CalendarOptions{})
+			_, err := client.SetCalendar(t.Context(), "break", job.Calendar{Hours: []string{"00:00..24:00"}}, admin.NamedOptions{})
 			return err
 		}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "once") {
 			t.Errorf("a calendar of everything: %v", err)
 		}
 		remove := func(client *admin.Client) error {
-			_, err := client.DeleteCalendar(t.Context(), "break", admin.CalendarOptions{})
+			_, err := client.DeleteCalendar(t.Context(), "break", admin.NamedOptions{})
 			return err
 		}
-		if err := c.Operate(t.Context(), remove); !errors.Is(err, admin.ErrCalendarInUse) || !strings.Contains(err.Error(), "once") {
+		if err := c.Operate(t.Context(), remove); !errors.Is(err, admin.ErrInUse) || !strings.Contains(err.Error(), "once") {
 			t.Errorf("delete: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -205,7 +205,7 @@ func TestCalendarNamedWhileItIsDeleted(t *testing.T) {
 		ended := make(chan error)
 		go func() {
 			ended <- c.Operate(t.Context(), func(client *admin.Client) error {
-				_, err := client.DeleteCalendar(t.Context(), "break", admin.CalendarOptions{})
+				_, err := client.DeleteCalendar(t.Context(), "break", admin.NamedOptions{})
 				return err
 			})
 		}()
@@ -213,7 +213,7 @@ func TestCalendarNamedWhileItIsDeleted(t *testing.T) {
 		if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "* * * * *", Calendars: []string{"-break"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-ended; !errors.Is(err, admin.ErrCalendarInUse) {
+		if err := <-ended; !errors.Is(err, admin.ErrInUse) {
 			t.Errorf("delete: %v", err)
 		}
 	})
@@ -236,7 +236,7 @@ func TestCalendarDeletedWithTicksOwed(t *testing.T) {
 				return nil
 			}, admin.EditOptions{})
 			if err == nil {
-				_, err = client.DeleteCalendar(t.Context(), "break", admin.CalendarOptions{})
+				_, err = client.DeleteCalendar(t.Context(), "break", admin.NamedOptions{})
 			}
 			return err
 		})

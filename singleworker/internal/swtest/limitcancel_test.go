@@ -20,7 +20,7 @@ func TestCanceledJobGivesItsPlaceBack(t *testing.T) {
 		set := func(places int) {
 			t.Helper()
 			operate(t, c, func(client *admin.Client) error {
-				_, err := client.SetLimit(t.Context(), "api", places, admin.LimitOptions{})
+				_, err := client.SetLimit(t.Context(), "api", places, admin.NamedOptions{})
 				return err
 			})
 		}

@@ -147,23 +147,23 @@ var requests = map[string]request{
 	"Calendars": func(ctx context.Context, c *admin.Client) error { _, err := c.Calendars(ctx); return err },
 	"Limits":    func(ctx context.Context, c *admin.Client) error { _, err := c.Limits(ctx); return err },
 	"SetLimit": func(ctx context.Context, c *admin.Client) error {
-		_, err := c.SetLimit(ctx, "api", 1, admin.LimitOptions{})
+		_, err := c.SetLimit(ctx, "api", 1, admin.NamedOptions{})
 		return err
 	},
 	"DeleteLimit": func(ctx context.Context, c *admin.Client) error {
-		_, err := c.DeleteLimit(ctx, "api", admin.LimitOptions{})
+		_, err := c.DeleteLimit(ctx, "api", admin.NamedOptions{})
 		return err
 	},
 	"FreePlaces": func(ctx context.Context, c *admin.Client) error {
-		_, err := c.FreePlaces(ctx, "api", admin.LimitOptions{})
+		_, err := c.FreePlaces(ctx, "api", admin.NamedOptions{})
 		return err
 	},
 	"SetCalendar": func(ctx context.Context, c *admin.Client) error {
-		_, err := c.SetCalendar(ctx, "calendar", job.Calendar{Weekdays: []string{"sun"}}, admin.CalendarOptions{})
+		_, err := c.SetCalendar(ctx, "calendar", job.Calendar{Weekdays: []string{"sun"}}, admin.NamedOptions{})
 		return err
 	},
 	"DeleteCalendar": func(ctx context.Context, c *admin.Client) error {
-		_, err := c.DeleteCalendar(ctx, "calendar", admin.CalendarOptions{})
+		_, err := c.DeleteCalendar(ctx, "calendar", admin.NamedOptions{})
 		return err
 	},
 	"Gone":    func(ctx context.Context, c *admin.Client) error { _, err := c.Gone(ctx); return err },
@@ -310,7 +310,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 			begun <- struct{}{}
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Minute): // a run that was asked for may begin before the request is canceled, and a drain waits for it
+			case <-time.After(time.Minute): // a drain waits for a run that begins meanwhile
 			}
 			return ctx.Err()
 		}

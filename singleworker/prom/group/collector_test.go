@@ -221,7 +221,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		if _, err := client.SetLimit(t.Context(), "api", 1, admin.LimitOptions{}); err != nil {
+		if _, err := client.SetLimit(t.Context(), "api", 1, admin.NamedOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.want(map[string]string{"up": "1", "limit_places api": ""})

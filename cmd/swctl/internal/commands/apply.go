@@ -321,23 +321,21 @@ func do(ctx context.Context, client group.Client, s *files.Step) error {
 func doNamed(ctx context.Context, client group.Client, s *files.Step) error {
 	switch s.Action {
 	case files.Create, files.Change:
+		var done admin.NamedChange
 		var err error
-		if s.IsLimit() {
-			var done admin.LimitChange
-			done, err = client.SetLimit(ctx, s.Name, s.Max, admin.LimitOptions{Set: s.Set})
-			s.Outcome = done.Outcome
+		if opts := (admin.NamedOptions{Set: s.Set}); s.IsLimit() {
+			done, err = client.SetLimit(ctx, s.Name, s.Max, opts)
 		} else {
-			var done admin.CalendarChange
-			done, err = client.SetCalendar(ctx, s.Name, s.Is, admin.CalendarOptions{Set: s.Set})
-			s.Outcome = done.Outcome
+			done, err = client.SetCalendar(ctx, s.Name, s.Is, opts)
 		}
+		s.Outcome = done.Outcome
 		return err
 	case files.Prune:
 		var err error
 		if s.IsLimit() {
-			_, err = client.DeleteLimit(ctx, s.Name, admin.LimitOptions{})
+			_, err = client.DeleteLimit(ctx, s.Name, admin.NamedOptions{})
 		} else {
-			_, err = client.DeleteCalendar(ctx, s.Name, admin.CalendarOptions{})
+			_, err = client.DeleteCalendar(ctx, s.Name, admin.NamedOptions{})
 		}
 		if err == nil || errors.Is(err, admin.ErrNoCalendar) || errors.Is(err, admin.ErrNoLimit) {
 			s.Outcome = outcomePruned

@@ -96,7 +96,7 @@ swctl calendars set de-holidays holidays.yaml --reason 'Christmas Eve is free'`,
 			if err != nil {
 				return cmdline.Usage("%s: %w", plain.Quoted(c.Args[1]), err).Try("swctl help calendars set describes the file")
 			}
-			return changeCalendar(ctx, c, func(ctx context.Context, client group.Client, opts admin.CalendarOptions) (admin.CalendarChange, error) {
+			return c.changeNamed(ctx, "calendar", func(ctx context.Context, client group.Client, opts admin.NamedOptions) (admin.NamedChange, error) {
 				return client.SetCalendar(ctx, c.Args[0], is, opts)
 			})
 		}),
@@ -114,22 +114,9 @@ func deleteCalendarCommand(e *env) *cmdline.Command {
 			if err != nil {
 				return err
 			}
-			return changeCalendar(ctx, c, func(ctx context.Context, client group.Client, opts admin.CalendarOptions) (admin.CalendarChange, error) {
+			return c.changeNamed(ctx, "calendar", func(ctx context.Context, client group.Client, opts admin.NamedOptions) (admin.NamedChange, error) {
 				return client.DeleteCalendar(ctx, name, opts)
 			})
 		}),
 	}
-}
-
-func changeCalendar(
-	ctx context.Context, c *call, change func(context.Context, group.Client, admin.CalendarOptions) (admin.CalendarChange, error),
-) error {
-	dry := c.Flags.Bool(flagDryRun)
-	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
-		done, err := change(ctx, client, admin.CalendarOptions{DryRun: dry})
-		if err != nil {
-			return err
-		}
-		return c.put(api.New("CalendarChange", done), func(p render.Page) { p.NamedChanged("calendar", done.Name, done.Outcome, done.Jobs, dry) })
-	})
 }

@@ -26,13 +26,13 @@ func (f *fakeClient) Calendars(ctx context.Context) ([]admin.Calendar, error) {
 	}, f.begin(ctx, "Calendars")
 }
 
-func (f *fakeClient) SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.CalendarOptions) (admin.CalendarChange, error) {
-	return admin.CalendarChange{Outcome: admin.OutcomeReplaced, Name: name, Jobs: []string{"nightly"}},
+func (f *fakeClient) SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.NamedOptions) (admin.NamedChange, error) {
+	return admin.NamedChange{Outcome: admin.OutcomeReplaced, Name: name, Jobs: []string{"nightly"}},
 		errors.Join(is.Validate(), f.begin(ctx, fmt.Sprintf("SetCalendar %s %v %v", name, is, opts.DryRun)))
 }
 
-func (f *fakeClient) DeleteCalendar(ctx context.Context, name string, opts admin.CalendarOptions) (admin.CalendarChange, error) {
-	return admin.CalendarChange{Outcome: admin.OutcomeDeleted, Name: name, Jobs: []string{}}, f.begin(ctx, fmt.Sprintf("DeleteCalendar %s %v", name, opts.DryRun))
+func (f *fakeClient) DeleteCalendar(ctx context.Context, name string, opts admin.NamedOptions) (admin.NamedChange, error) {
+	return admin.NamedChange{Outcome: admin.OutcomeDeleted, Name: name, Jobs: []string{}}, f.begin(ctx, fmt.Sprintf("DeleteCalendar %s %v", name, opts.DryRun))
 }
 
 func TestCalendarsGolden(t *testing.T) {
@@ -43,7 +43,7 @@ func TestCalendarsGolden(t *testing.T) {
 		h.transcript("calendars", "show", "de-holidays", "-o", "json"), h.transcript("calendars", "show", "none"), h.transcript("calendars", "show"),
 		h.transcript("calendars", "delete", "old"), h.transcript("calendars", "delete", "old", "--dry-run", "-o", "json"), h.transcript("calendars", "set", "old"),
 	}
-	h.fake.fail["DeleteCalendar de-holidays false"] = fmt.Errorf("calendar de-holidays: %w: nightly", admin.ErrCalendarInUse)
+	h.fake.fail["DeleteCalendar de-holidays false"] = fmt.Errorf("calendar de-holidays: %w: nightly", admin.ErrInUse)
 	texts = append(texts, h.transcript("calendars", "delete", "de-holidays"))
 	for _, input := range []string{
 		"time_zone: Europe/Berlin\ndates: [2026-12-24, 2026-12-27..2027-01-02]\nyearly: [\"12-25\"]\nweekdays: [sat..sun]\nhours: [\"09:00..17:30\"]\n",

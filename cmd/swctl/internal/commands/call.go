@@ -10,7 +10,9 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/group"
+	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
 	"github.com/swjobs/singleworker/singleworker/admin"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
 )
 
 // env connects a command to a group, and knows who asks. Most commands need no more of the outside
@@ -152,4 +154,18 @@ func each(jobs []admin.JobStatus, do func(admin.JobStatus) error) error {
 		return err
 	}
 	return nil
+}
+
+// changeNamed changes a calendar or a limit.
+func (c *call) changeNamed(
+	ctx context.Context, word string, change func(context.Context, group.Client, admin.NamedOptions) (admin.NamedChange, error),
+) error {
+	dry := c.Flags.Bool(flagDryRun)
+	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
+		done, err := change(ctx, client, admin.NamedOptions{DryRun: dry})
+		if err != nil {
+			return err
+		}
+		return c.put(api.New("NamedChange", done), func(p render.Page) { p.NamedChanged(word, done, dry) })
+	})
 }

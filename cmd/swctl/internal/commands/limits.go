@@ -94,7 +94,7 @@ swctl limits set crm-api --max 1 --reason 'their API is slow today'`,
 			if places == 0 {
 				return cmdline.Usage("limits set needs --%s", flagMax).Try("swctl limits set %s --%s 1", name, flagMax)
 			}
-			return changeLimit(ctx, c, func(ctx context.Context, client group.Client, opts admin.LimitOptions) (admin.LimitChange, error) {
+			return c.changeNamed(ctx, "limit", func(ctx context.Context, client group.Client, opts admin.NamedOptions) (admin.NamedChange, error) {
 				return client.SetLimit(ctx, name, places, opts)
 			})
 		}),
@@ -112,7 +112,7 @@ func deleteLimitCommand(e *env) *cmdline.Command {
 			if err != nil {
 				return err
 			}
-			return changeLimit(ctx, c, func(ctx context.Context, client group.Client, opts admin.LimitOptions) (admin.LimitChange, error) {
+			return c.changeNamed(ctx, "limit", func(ctx context.Context, client group.Client, opts admin.NamedOptions) (admin.NamedChange, error) {
 				return client.DeleteLimit(ctx, name, opts)
 			})
 		}),
@@ -135,7 +135,7 @@ run in progress stays: swctl stop-run ends that.`,
 			}
 			dry := c.Flags.Bool(flagDryRun)
 			return c.connected(ctx, func(ctx context.Context, client group.Client) error {
-				freed, err := client.FreePlaces(ctx, name, admin.LimitOptions{DryRun: dry})
+				freed, err := client.FreePlaces(ctx, name, admin.NamedOptions{DryRun: dry})
 				if err != nil {
 					return err
 				}
@@ -143,17 +143,4 @@ run in progress stays: swctl stop-run ends that.`,
 			})
 		}),
 	}
-}
-
-func changeLimit(
-	ctx context.Context, c *call, change func(context.Context, group.Client, admin.LimitOptions) (admin.LimitChange, error),
-) error {
-	dry := c.Flags.Bool(flagDryRun)
-	return c.reading(ctx, func(ctx context.Context, client group.Client) error {
-		done, err := change(ctx, client, admin.LimitOptions{DryRun: dry})
-		if err != nil {
-			return err
-		}
-		return c.put(api.New("LimitChange", done), func(p render.Page) { p.NamedChanged("limit", done.Name, done.Outcome, done.Jobs, dry) })
-	})
 }

@@ -23,16 +23,16 @@ func (f *fakeClient) Limits(ctx context.Context) ([]admin.Limit, error) {
 	}, f.begin(ctx, "Limits")
 }
 
-func (f *fakeClient) SetLimit(ctx context.Context, name string, places int, opts admin.LimitOptions) (admin.LimitChange, error) {
-	return admin.LimitChange{Outcome: admin.OutcomeReplaced, Name: name, Jobs: []string{"nightly"}},
+func (f *fakeClient) SetLimit(ctx context.Context, name string, places int, opts admin.NamedOptions) (admin.NamedChange, error) {
+	return admin.NamedChange{Outcome: admin.OutcomeReplaced, Name: name, Jobs: []string{"nightly"}},
 		errors.Join(job.CheckMax(places), f.begin(ctx, fmt.Sprintf("SetLimit %s %d %v", name, places, opts.DryRun)))
 }
 
-func (f *fakeClient) DeleteLimit(ctx context.Context, name string, opts admin.LimitOptions) (admin.LimitChange, error) {
-	return admin.LimitChange{Outcome: admin.OutcomeDeleted, Name: name}, f.begin(ctx, fmt.Sprintf("DeleteLimit %s %v", name, opts.DryRun))
+func (f *fakeClient) DeleteLimit(ctx context.Context, name string, opts admin.NamedOptions) (admin.NamedChange, error) {
+	return admin.NamedChange{Outcome: admin.OutcomeDeleted, Name: name}, f.begin(ctx, fmt.Sprintf("DeleteLimit %s %v", name, opts.DryRun))
 }
 
-func (f *fakeClient) FreePlaces(ctx context.Context, name string, opts admin.LimitOptions) ([]admin.HeldPlace, error) {
+func (f *fakeClient) FreePlaces(ctx context.Context, name string, opts admin.NamedOptions) ([]admin.HeldPlace, error) {
 	list, _ := f.Limits(ctx)
 	return list[0].Held[1:], f.begin(ctx, fmt.Sprintf("FreePlaces %s %v", name, opts.DryRun))
 }
@@ -40,7 +40,7 @@ func (f *fakeClient) FreePlaces(ctx context.Context, name string, opts admin.Lim
 func TestLimitsGolden(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.fake.fail["DeleteLimit crm-api false"] = fmt.Errorf("limit crm-api: %w: nightly", admin.ErrLimitInUse)
+	h.fake.fail["DeleteLimit crm-api false"] = fmt.Errorf("limit crm-api: %w: nightly", admin.ErrInUse)
 	var texts []string
 	for _, line := range []string{
 		"limits", "limits -o json", "limits show crm-api", "limits show spoilt", "limits show crm-api -o json", "limits show none", "limits show",

@@ -76,13 +76,13 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	AwaitDrained(ctx context.Context, sid string) (instance admin.Instance, runs bool, err error)
 
 	Calendars(ctx context.Context) ([]admin.Calendar, error)
-	SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.CalendarOptions) (admin.CalendarChange, error)
-	DeleteCalendar(ctx context.Context, name string, opts admin.CalendarOptions) (admin.CalendarChange, error)
+	SetCalendar(ctx context.Context, name string, is job.Calendar, opts admin.NamedOptions) (admin.NamedChange, error)
+	DeleteCalendar(ctx context.Context, name string, opts admin.NamedOptions) (admin.NamedChange, error)
 
 	Limits(ctx context.Context) ([]admin.Limit, error)
-	SetLimit(ctx context.Context, name string, places int, opts admin.LimitOptions) (admin.LimitChange, error)
-	DeleteLimit(ctx context.Context, name string, opts admin.LimitOptions) (admin.LimitChange, error)
-	FreePlaces(ctx context.Context, name string, opts admin.LimitOptions) ([]admin.HeldPlace, error)
+	SetLimit(ctx context.Context, name string, places int, opts admin.NamedOptions) (admin.NamedChange, error)
+	DeleteLimit(ctx context.Context, name string, opts admin.NamedOptions) (admin.NamedChange, error)
+	FreePlaces(ctx context.Context, name string, opts admin.NamedOptions) ([]admin.HeldPlace, error)
 
 	Roles(ctx context.Context) (admin.Roles, error)
 	SetRoles(ctx context.Context, roles admin.Roles) (admin.RolesSet, error)

@@ -56,15 +56,15 @@ func (p Page) linef(format string, args ...any) {
 }
 
 // NamedChanged confirms a change of a calendar, or a limit, which those jobs name.
-func (p Page) NamedChanged(word, name string, outcome admin.Outcome, jobs []string, dry bool) {
+func (p Page) NamedChanged(word string, done admin.NamedChange, dry bool) {
 	end := ""
-	if len(jobs) > 0 {
-		end = ", named by " + strings.Join(jobs, ", ")
+	if len(done.Jobs) > 0 {
+		end = ", named by " + strings.Join(done.Jobs, ", ")
 	}
 	if dry {
 		end += " (dry run: nothing was changed)"
 	}
-	p.linef("%s %s: %s%s", word, name, outcome, end)
+	p.linef("%s %s: %s%s", word, done.Name, done.Outcome, end)
 }
 
 // Named is a job in a question or an answer: "nightly (was v2, owner app-2)", where was is
