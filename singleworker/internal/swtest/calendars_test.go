@@ -259,15 +259,21 @@ func TestCalendarDeletedWithTicksOwed(t *testing.T) {
 	})
 }
 
-// A calendar that is deleted by hand and made again has the version of before, and other times.
+// A calendar that is deleted by hand and made again has the version of before, and other times. A job
+// that runs after the one that names it has them, too.
 func TestCalendarMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
 		three(c, working(time.Second))
 		start := time.Now().Truncate(time.Hour).Add(time.Hour)
-		setCalendar(t, c, "break", minutes(start, 1))
-		if err := c.Submit(t.Context(), job.Job{Name: "once", Schedule: "* * * * *", NotBefore: start, Calendars: []string{"-break"}}); err != nil {
-			t.Fatal(err)
+		setCalendar(t, c, "break", minutes(start.Add(3*time.Minute), 3))
+		for _, j := range []job.Job{
+			{Name: "once", Schedule: "* * * * *", NotBefore: start, Calendars: []string{"-break"}},
+			{Name: "then", Schedule: "@after", After: []string{"once"}, Handler: "once"},
+		} {
+			if err := c.Submit(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
 		}
 		time.Sleep(time.Until(start.Add(2*time.Minute + 30*time.Second)))
 		conn, err := zkconn.Open(zkconn.Config{Servers: "zkdev1:2181", SessionTimeout: time.Minute, Dial: c.Server.Dial}, func(zkconn.Event) {})
@@ -275,17 +281,19 @@ func TestCalendarMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		path, is := c.Tree().Calendar("break"), zkrec.Calendar{Contents: []zkrec.Content{{Is: minutes(start.Add(3*time.Minute), 5)}}}
+		path, is := c.Tree().Calendar("break"), zkrec.Calendar{Contents: []zkrec.Content{{Is: minutes(start.Add(5*time.Minute), 3)}}}
 		if _, err := conn.Multi(t.Context(), zkconn.DeleteOp(path, 0), zkconn.CreateOp(path, is.Encode())); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * time.Minute)
-		var ran []int
+		ran := make(map[string][]int)
 		for _, run := range c.Runs() {
-			ran = append(ran, int(run.Tick.Sub(start)/time.Minute))
+			ran[run.Job] = append(ran[run.Job], int(run.Tick.Sub(start)/time.Minute))
 		}
-		if want := []int{1, 2, 8, 9}; !slices.Equal(ran, want) {
-			t.Errorf("minutes %v have run, want %v", ran, want)
+		for _, name := range []string{"once", "then"} {
+			if want := []int{0, 1, 2, 3, 4, 8, 9}; !slices.Equal(ran[name], want) {
+				t.Errorf("minutes %v of %s have run, want %v", ran[name], name, want)
+			}
 		}
 	})
 }

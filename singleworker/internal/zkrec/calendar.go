@@ -115,6 +115,7 @@ type ReadCalendar struct {
 
 	Times   job.CalendarTimes
 	Version int32
+	Written int64 // on ZooKeeper's clock, in Unix milliseconds
 	Err     error // why it cannot be used; then there are no Times
 }
 
@@ -123,7 +124,7 @@ type ReadCalendars map[string]ReadCalendar
 
 // NewCalendar takes in the data of a calendar's node, which was last written at mtime.
 func NewCalendar(data []byte, version int32, mtime time.Time) (read ReadCalendar) {
-	read.Version = version
+	read.Version, read.Written = version, Milli(mtime)
 	read.Calendar, read.Times, read.Err = parseCalendar(data, mtime)
 	return read
 }
@@ -163,7 +164,7 @@ func (c ReadCalendars) Versions(tree Tree, s Spec) NodeVersions {
 	var all NodeVersions
 	for _, name := range s.CalendarNames() {
 		if read, found := c[name]; found {
-			all = all.With(tree.Calendar(name), read.Version, 0, 0)
+			all = all.With(tree.Calendar(name), read.Version, 0, read.Written)
 		}
 	}
 	return all

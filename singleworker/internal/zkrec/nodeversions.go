@@ -15,7 +15,8 @@ type NodeVersions string
 // With returns v and the version of a further node. created tells a node from another one of its
 // path, whose versions begin at 0 again; it is 0 for nodes that stay. written is when it was
 // written, on ZooKeeper's clock, in Unix milliseconds: servers that were emptied, or restored from
-// a backup, count transactions again, too.
+// a backup, count transactions again, too. It also tells a calendar that was made in the place
+// of one that was deleted by hand.
 func (v NodeVersions) With(path string, version int32, created, written int64) NodeVersions {
 	return v.And(NodeVersions(fmt.Sprintf("%d %d %d %s\n", version, created, written, path)))
 }
