@@ -56,10 +56,11 @@ func TestHandlersTellWhoIsAble(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
 		g.Submit("job")
-		for _, sid := range []string{"b", "old", "dead"} { // b and the dead one had another handler, or none, since
+		for _, sid := range []string{"d", "old", "dead"} { // d and the dead one had another handler, or none, since
 			g.Create(g.Tree.Registration("job", sid), "")
 		}
 		reads := count(g, "a")
+		// Of a, c and d, a is the first, which looks for dead instances.
 		a := g.NewCatalog(member.Config{ID: "a", Handlers: []string{"job"}})
 		a.Start()
 		a.Do(func() {})
@@ -67,7 +68,7 @@ func TestHandlersTellWhoIsAble(t *testing.T) {
 		if got := able(); !slices.Equal(got, []string{"a"}) {
 			g.T.Errorf("able %v, want this instance", got)
 		}
-		peer(g, "b", "other")
+		peer(g, "d", "other")
 		peer(g, "c", "job", "other")
 		roomtest.Pass(time.Millisecond)
 		if got := able(); !slices.Equal(got, []string{"a", "c"}) {
