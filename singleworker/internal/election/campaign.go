@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/task"
@@ -267,6 +268,29 @@ func (c *Contender) vacate(ctx context.Context) error {
 	}
 	for _, name := range own(names, c.prefix) {
 		if err := c.remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Vacate deletes the nodes below a path that conn's session owns. It leaves out c's; c may be nil.
+// A contender that has left deletes its nodes, and servers may lose that, as when they are restored
+// from a backup. Then everybody would wait behind a node whose session lives.
+func Vacate(ctx context.Context, conn Conn, path string, c *Contender) error {
+	names, _, err := conn.Children(ctx, path)
+	if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, protected) || c != nil && strings.HasPrefix(name, c.prefix) {
+			continue
+		}
+		_, stat, err := conn.Get(ctx, path+"/"+name)
+		if err == nil && stat.EphemeralOwner == conn.SessionID() {
+			_, err = conn.Multi(ctx, zkconn.DeleteOp(path+"/"+name, zkconn.AnyVersion))
+		}
+		if err != nil && !errors.Is(err, zkconn.ErrNoNode) {
 			return err
 		}
 	}

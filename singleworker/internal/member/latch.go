@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/election"
+	"github.com/swjobs/singleworker/singleworker/internal/session"
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 )
 
@@ -17,11 +18,29 @@ import (
 
 // latch is this instance's part in the election.
 type latch struct {
+	path      string
 	contender *election.Contender // nil while this instance is closed for another reason
 	withdraw  context.CancelFunc  // of contender
+	withdrew  bool                // a contender has
 	node      string              // of the current term, or empty
 	token     int64               // of the last term
 	lostAt    time.Duration       // Mono: when the last term ended
+}
+
+// vacate gives up the places of contenders that have withdrawn: the servers may have lost that.
+func (l *latch) vacate(loop *session.Loop) {
+	if !l.withdrew {
+		return
+	}
+	path, contender := l.path, l.contender
+	loop.Async("leave the election", func(ctx context.Context) func() {
+		err := election.Vacate(ctx, loop.Conn, path, contender)
+		return func() {
+			if err != nil { // the next connection tries again
+				loop.Log.Debug("places in the election are not given up", "err", err)
+			}
+		}
+	})
 }
 
 // Leads reports whether ticks may be claimed: always in lease mode; in latch mode during a term as
@@ -31,12 +50,12 @@ func (m *Member) Leads() (node string, ok bool) {
 }
 
 // Event takes in the end of an outage, and passes a session or watch event on to the election. A
-// leader's node ends with its session:
-// in the next one it stands by until it is elected again. The record with which it joins must not
-// say otherwise, or the leader would offer it slots.
+// leader's node ends with its session: in the next one it stands by until it is elected again. The
+// record with which it joins must not say otherwise, or the leader would offer it slots.
 func (m *Member) Event(ev zkconn.Event) {
 	if ev.Kind == zkconn.Connected && m.everJoined {
 		m.Outages.over()
+		m.latch.vacate(m.loop)
 	}
 	if ev.Kind == zkconn.Expired && m.cfg.Latch {
 		m.standBy()
@@ -55,13 +74,14 @@ func (m *Member) contend() {
 		m.enter()
 	case !may && m.latch.contender != nil:
 		m.latch.withdraw()
-		m.latch.contender = nil
+		m.latch.contender, m.latch.withdrew = nil, true
 	}
 }
 
 func (m *Member) enter() {
+	m.latch.path = cmp.Or(m.cfg.LatchPath, m.loop.Tree.Leader())
 	contender := election.New(election.Config{
-		Path: cmp.Or(m.cfg.LatchPath, m.loop.Tree.Leader()), ID: m.cfg.ID, Clock: m.loop.Clock, Chance: m.loop.Chance, Logger: m.loop.Log, Serve: m.serve,
+		Path: m.latch.path, ID: m.cfg.ID, Clock: m.loop.Clock, Chance: m.loop.Chance, Logger: m.loop.Log, Serve: m.serve,
 	})
 	if m.loop.Connected() {
 		contender.OnEvent(zkconn.Event{Kind: zkconn.Connected})

@@ -214,6 +214,38 @@ func TestLeaderWhosePlaceIsDeleted(t *testing.T) {
 	})
 }
 
+// A place in the queue that was given up, and is there again because the servers have lost that, is
+// given up again: its session lives, and everybody else would wait behind it.
+func TestPlaceThatComesBack(t *testing.T) {
+	for what, enabled := range map[string]bool{"of an instance that stays disabled": false, "of one that contends again": true} {
+		t.Run(what, func(t *testing.T) {
+			exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+				const jobs = 3
+				latched(t, c, 2, jobs, "* * * * * ?", working(0))
+				backup := c.Snapshot()
+				operate(t, c, func(a *admin.Client) error {
+					_, err := a.Disable(t.Context(), "i0", admin.OrderOptions{})
+					if !enabled {
+						backup = c.Snapshot()
+					}
+					return err
+				})
+				wantLeader(t, c, "i1", jobs, time.Second)
+				if err := c.Restore(backup); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2*brief + settled)
+				wantLeader(t, c, "i1", jobs, 0)
+				before := len(c.Runs())
+				time.Sleep(3 * time.Second)
+				if n := len(c.Runs()) - before; n < 2*jobs {
+					t.Errorf("%d runs in three seconds after the loss, want %d", n, 3*jobs)
+				}
+			})
+		})
+	}
+}
+
 func TestModesDoNotMix(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		latched(t, c, 1, 3, "* * * * * ?", working(0))
