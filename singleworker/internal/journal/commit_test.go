@@ -454,7 +454,7 @@ func TestClaimsRequireTheSpecVersion(t *testing.T) {
 	})
 }
 
-// A decision that was made before the group was frozen is refused, before its owner has heard of it.
+// A decision from before the group was frozen is refused, before its owner has heard of that.
 func TestClaimsRequireTheFreeze(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {

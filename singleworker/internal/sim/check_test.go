@@ -211,7 +211,7 @@ type counts struct {
 	alarms     int           // that were raised
 	forgotten  int           // claims that the servers have lost
 	endless    int           // runs of jobs that always run
-	atEach     int           // ticks that are accounted for at an instance, of jobs that run on every one
+	atEach     int           // ticks accounted for of jobs that run on every instance
 	removed    int           // jobs that were done
 	relieved   int           // owners that may have lived, and had not claimed a run that was due
 	leaps      int           // of the server's clock
@@ -512,7 +512,7 @@ func (l *ledger) checkSideBySide() {
 		run := &l.runs[k]
 		slot := run.Job
 		if shard := zkrec.ShardSlot(run.Job, run.Shard.Index); run.Shard.Total > 1 || l.reignOf(shard, run.Token) != nil {
-			slot = shard // also of a job with one shard, which is another slot than the job before it had one
+			slot = shard // also of a job with one shard, which is another slot
 		}
 		if run.Ended.IsZero() {
 			continue // checkRun reports it

@@ -50,8 +50,10 @@ func (w *world) settle() {
 		w.violate(violation{6, "", time.Now(), fmt.Sprintf("after %v the shares are %s", w.even, shares)})
 	}
 	w.checkDead()
-	if !w.Alike || w.Placed {
-		time.Sleep(time.Until(begun.Add(w.evenWithin()))) // what is even there is not known: until nothing may move
+	if !w.Alike || w.Placed { // what is even there is not known: until nothing may move
+		for until := begun.Add(w.evenWithin()); time.Now().Before(until); w.read() {
+			time.Sleep(min(w.Session, time.Until(until)))
+		}
 	}
 	w.rest()
 }
