@@ -131,6 +131,9 @@ func (w *world) changing() (job, what string) {
 			if zkrec.JobOfSlot(name) != name || j.Spec.Job.Everywhere || j.Spec.Done != nil || !w.isAble(m, name) || w.isWaiting(m, name) {
 				continue
 			}
+			if j.Spec.Switch.Paused.Covers(time.Now()) {
+				continue // by its failures, for good: ticks from before the pause are owed until it ends
+			}
 			total := j.Spec.ActiveLayout().Shards
 			if n := len(m.Shards(name)); j.Spec.Resizing() || n != total || j.Ownable != (total == 0) {
 				job, what = name, fmt.Sprintf("%+v, nodes of %d shards; ownable: %v", j.Spec, n, j.Ownable)
