@@ -19,7 +19,7 @@ func (m *Model) Schedule(j job.Job, parse func(job.Job) *cronexpr.Schedule, befo
 	known := make(map[string]job.ParentTimes, len(j.After))
 	for _, name := range j.After {
 		of := m.Jobs[name]
-		if of == nil || !of.Known.Spec || slices.Contains(before, name) || of.Spec.CheckParent() != nil {
+		if of == nil || !of.Known.Spec || slices.Contains(before, name) || of.Spec.CheckParent() != nil || m.turned(j.Name, name) {
 			return nil
 		}
 		schedule := func(j job.Job) *cronexpr.Schedule { return m.Schedule(j, parse, append(slices.Clone(before), name)...) }
@@ -36,6 +36,21 @@ func (m *Model) Schedule(j job.Job, parse func(job.Job) *cronexpr.Schedule, befo
 		known[name] = job.ParentTimes{Schedule: cronexpr.InTurn(turns...)}
 	}
 	return parse(j.WithParents(known))
+}
+
+// turned reports whether a job once ran after another one that has come after it since. Then nobody
+// can tell any more which ticks it had.
+func (m *Model) turned(job, once string) bool {
+	if of := m.Jobs[job]; of == nil || slices.Contains(of.Spec.Job.After, once) {
+		return false
+	}
+	before, err := zkrec.Ancestors(once, func(name string) []string {
+		if of := m.Jobs[name]; of != nil && name != job {
+			return of.Spec.ParentNames()
+		}
+		return nil
+	})
+	return err != nil || slices.Contains(before, job)
 }
 
 // judgeAfter verifies that all parents of a job had run a tick with state ok before the job claims

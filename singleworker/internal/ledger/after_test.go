@@ -83,6 +83,16 @@ func TestAfter(t *testing.T) {
 			w.submit(24, "k", job.Job{Schedule: "*/20 * * * * ?"})
 			claims(w, 20, "c1")
 		}, []ledger.Rule{ledger.Claim, ledger.Account}},
+		{"after one that has come after it since", func(w *world) {
+			parents(w)
+			w.write(25, operator, set(tree.Job("k"), zkrec.Spec{Job: job.Job{Schedule: "@after", After: []string{"c"}}, Former: &zkrec.Former{Schedule: "*/20 * * * * ?", Since: ms(0)}}.Encode()))
+			w.write(26, operator, set(tree.Job("c"), zkrec.Spec{
+				Job: job.Job{Schedule: "@after", After: []string{"j"}}, Since: ms(26), Former: &zkrec.Former{Schedule: "@after", After: []string{"j", "k"}, Since: ms(0)},
+			}.Encode()))
+			w.record(30, "j", w.claimed("j", 30, "j-last"))
+			w.end(31, "j", history.StateOK)
+			w.record(32, "c", w.claimed("c", 30, "c1"))
+		}, nil},
 		{"after another schedule of a parent", func(w *world) {
 			parents(w)
 			w.write(25, operator, set(tree.Job("k"), zkrec.Spec{Job: job.Job{Schedule: "*/15 * * * * ?"}, Former: &zkrec.Former{Schedule: "*/20 * * * * ?", Since: ms(0)}}.Encode()))

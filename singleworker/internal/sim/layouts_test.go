@@ -207,13 +207,19 @@ func (l *ledger) checkEpochs() {
 	}
 }
 
+// recorded is which of a job's records of complete ticks a hook tells of, -1 if none.
+func (l *ledger) recorded(told completion) int {
+	tick := told.Tick.UnixMilli()
+	return slices.IndexFunc(l.completed[told.Job], func(c *completed) bool {
+		return c.after < tick && tick <= c.through && !told.at.Before(c.at) && c.sid == told.sid
+	})
+}
+
 // checkTold verifies a call of a hook.
 func (l *ledger) checkTold(told completion) {
 	tick := told.Tick.UnixMilli()
 	list := l.completed[told.Job]
-	k := slices.IndexFunc(list, func(c *completed) bool {
-		return c.after < tick && tick <= c.through && !told.at.Before(c.at) && c.sid == told.sid
-	})
+	k := l.recorded(told)
 	switch {
 	case k < 0 && l.lost.answers(told.at, told.Job, told.Tick):
 		return

@@ -214,7 +214,7 @@ func (l *ledger) excuse(e evidence) evidence {
 	e.hooks = slices.DeleteFunc(slices.Clone(e.hooks), func(a adoption) bool {
 		return l.isLost(a.token, a.sid, a.at, l.reignOfPart(a.job, a.shard, a.sid, a.token))
 	})
-	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.within(c.at) })
+	e.told = slices.DeleteFunc(slices.Clone(e.told), func(c completion) bool { return x.within(c.at) && l.recorded(c) < 0 })
 	e.warned = slices.DeleteFunc(slices.Clone(e.warned), func(w warned) bool { return x.within(w.at) })
 	unrecorded := make(map[string]bool)
 	for _, of := range []map[string]bool{e.unrecorded, x.open} {
