@@ -217,6 +217,7 @@ func TestLeaderWhosePlaceIsDeleted(t *testing.T) {
 // A place in the queue that was given up, and is there again because the servers have lost that, is
 // given up again: its session lives, and everybody else would wait behind it.
 func TestPlaceThatComesBack(t *testing.T) {
+	t.Parallel()
 	for what, enabled := range map[string]bool{"of an instance that stays disabled": false, "of one that contends again": true} {
 		t.Run(what, func(t *testing.T) {
 			exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
