@@ -235,8 +235,18 @@ func TestPlaceThatComesBack(t *testing.T) {
 				if err := c.Restore(backup); err != nil {
 					t.Fatal(err)
 				}
+				lost := time.Now()
 				time.Sleep(2*brief + settled)
 				wantLeader(t, c, "i1", jobs, 0)
+				places := 0
+				for _, txn := range c.Server.Log() {
+					if txn.Time.After(lost) && txn.Code == zkdev.OK && txn.Op == zkdev.OpCreate && strings.HasPrefix(txn.Path, c.Tree().Leader()+"/") {
+						places++
+					}
+				}
+				if places > 0 && !enabled || places > 1 {
+					t.Errorf("%d places were taken after the loss: i1 has kept none", places)
+				}
 				before := len(c.Runs())
 				time.Sleep(3 * time.Second)
 				if n := len(c.Runs()) - before; n < 2*jobs {
