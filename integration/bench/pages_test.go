@@ -77,7 +77,7 @@ func (g *group) look(name string, viewers int, sent *atomic.Int64, open func(ctx
 	}
 	time.Sleep(g.settle)
 	before, own, begun := g.requests(), sent.Load(), time.Now()
-	time.Sleep(min(g.window, 2*refresh))
+	time.Sleep(min(g.window, 8*refresh))
 	seconds := time.Since(begun).Seconds()
 	l := newLine("Pages/"+name, g.size).add(g.requestsSince(before)/seconds, "req/s").add(float64(sent.Load()-own)/seconds, "pages-req/s")
 	cancel()
