@@ -126,8 +126,11 @@ func read(dir string) (digest, error) {
 	}
 }
 
+// noneYet is the zxid of a snapshot by the very first leader, before its first transaction.
+const noneYet = 1 << 32
+
 func (d *digest) add(txn *txnlog.Txn) {
-	skipped := func(snapshot int64) bool { return d.last < snapshot && snapshot < txn.Zxid }
+	skipped := func(snapshot int64) bool { return d.last < snapshot && snapshot < txn.Zxid && snapshot != noneYet }
 	if txnlog.Follows(txn.Zxid, d.last) && !slices.ContainsFunc(d.snapshots, skipped) {
 		d.before[txn.Zxid] = d.last
 	}

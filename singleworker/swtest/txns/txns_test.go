@@ -335,6 +335,10 @@ func TestChain(t *testing.T) {
 		"what was never committed":    {[]digest{log(1, 2, 3, next+1), log(1, 2, next+1), log(1, 2, next+1)}, "1 2 n1"},
 		"and one was sent a snapshot": {[]digest{log(1, 2, 3, next+1), log(1, 2, next+1), from([]int64{2}, 1, next+1)}, "1 2 n1"},
 		"committed, and a snapshot":   {[]digest{log(1, 2, 3, next+1), log(1, 2, 3, next+1), from([]int64{1, 3}, 1, 2, next+1)}, "1 2 3 n1"},
+		"a first leader did nothing": {
+			[]digest{from([]int64{0, next}, 2*next+1, 2*next+2), from([]int64{0, next}, 2*next+1), from([]int64{next}, 2*next+1, 2*next+2)}, "n1 n2",
+		},
+		"a second one sent more":      {[]digest{from([]int64{next + 1}, 2*next+1), from([]int64{next + 1}, 2*next+1)}, "no log has what comes before transaction 0x200000001"},
 		"lost":                        {[]digest{log(1, 2, 3, next+1), log(1, 2, 3, next+2), log(1, 2, next+1, next+2)}, "1 2 3 n1 n2"},
 		"one began later":             {[]digest{log(1, 2, next+1), log(1, 2, next+1), log(next + 1)}, "1 2 n1"},
 		"two transactions in a place": {[]digest{log(1, 2, 3), log(1, 2, 3), other}, "transaction 0x2 in d is another one elsewhere"},
