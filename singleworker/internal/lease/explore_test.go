@@ -70,11 +70,14 @@ var tinyWorlds = []struct {
 // TestExplore runs the machines through every interleaving of small worlds, with a server, requests
 // and answers that take their time, and faults. It checks, in every state, that
 //
-//  1. no two instances have a valid lease, except after someone has deleted an instance's node or the job, and except
-//     that the slot of an owner without a run may have been taken since its lease was last renewed (rule c);
+//  1. no two instances have a valid lease, except after someone has deleted an instance's node or
+//     the job, and except that the slot of an owner without a run may have been taken since its
+//     lease was last renewed (rule c);
 //  2. no tick is claimed twice, and none by another than the recorded owner;
-//  3. a lease that can be used has the token that the record has, with the same exception: its owner can begin no run;
-//  4. no two instances run a tick, but while the machine of one is suspended, and in the moment in which it wakes;
+//  3. a lease that can be used has the token that the record has, with the same exception: its
+//     owner can begin no run;
+//  4. no two instances run a tick, but while the machine of one is suspended, and in the moment in
+//     which it wakes;
 //
 // that time never stands still, that no state is without a way out, and that on every way on, with
 // or without further faults, the slot gets a proper owner: within as many moments as the table

@@ -23,8 +23,8 @@ import (
 //  9. two instances never have a run of one slot;
 //  10. nobody offers slots to an instance of which it has read in a record that it was relieved, for
 //     eight sync periods, unless it has taken a slot since;
-//  11. nobody takes a slot for lost while the record names it and its heartbeat is there, unless one of its heartbeats had no
-//     answer in that session;
+//  11. nobody takes a slot for lost while the record names it and its heartbeat is there, unless
+//     one of its heartbeats had no answer in that session;
 //
 // and that after the noise, within ownedWithin and evenWithin,
 //

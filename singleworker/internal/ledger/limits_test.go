@@ -56,6 +56,23 @@ func TestLimit(t *testing.T) {
 			w.endWith("x", freed(0))
 			w.endWith("y", freed(1))
 		}, nil},
+		{"in place of a run that is lost", func(w *world) {
+			begin(w)
+			before := w.tick["x"]
+			w.claimWith("x", one, taken("x", 0))
+			w.lose(tree.Tick("x"), 1, before.Encode(), txnlog.Node{Path: tree.Tick("x"), Data: w.tick["x"].Encode(), Mzxid: w.zxid})
+			w.ledger.Return(txnlog.Return{Path: tree.HeldPlace(place(0))})
+			w.claimWith("y", one, taken("y", 0))
+		}, nil},
+		{"in place of a run whose end is lost", func(w *world) {
+			begin(w)
+			w.claimWith("x", one, taken("x", 0))
+			open, zxid := w.tick["x"], w.zxid
+			w.endWith("x", freed(0))
+			w.lose(tree.Tick("x"), zxid, open.Encode(), txnlog.Node{Path: tree.Tick("x"), Data: w.tick["x"].Encode(), Mzxid: w.zxid})
+			w.ledger.Return(txnlog.Return{Path: tree.HeldPlace(place(0)), Node: &txnlog.Node{Path: tree.HeldPlace(place(0)), Data: []byte("x"), Czxid: zxid, Mzxid: zxid, Mtime: at(10)}})
+			w.claimWith("y", one)
+		}, []ledger.Rule{ledger.Limit, ledger.Limit}},
 		{"both places for one run", func(w *world) {
 			begin(w)
 			w.claimWith("z", append(one, two...), taken("z", 0), taken("z", 1))

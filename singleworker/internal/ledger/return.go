@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
@@ -19,6 +20,7 @@ func (l *Ledger) Return(r txnlog.Return) {
 	switch {
 	case slot != "" && node == NodeTick && rest == "":
 		l.unclaim(slot, r)
+		l.unhold(slot)
 	case slot != "" && node == NodeAlive && rest == "":
 		for _, n := range r.Gone {
 			l.disowned[n.Mzxid] = true
@@ -45,6 +47,16 @@ func (l *Ledger) unclaim(slot string, r txnlog.Return) {
 	for _, one := range append(l.model.Shards(job), l.model.Jobs[job]) {
 		if one != nil && one.Tick.Manual == "" {
 			l.latest[job] = max(l.latest[job], one.Tick.Tick)
+		}
+	}
+}
+
+// unhold has a slot hold the places of the run that is on record again.
+func (l *Ledger) unhold(slot string) {
+	maps.DeleteFunc(l.holders, func(_ zkrec.Place, holder string) bool { return holder == slot })
+	if j := l.model.Jobs[slot]; j != nil && j.Tick.Open() {
+		for _, place := range j.Tick.Places.List() {
+			l.holders[place] = slot
 		}
 	}
 }

@@ -275,7 +275,8 @@ func (w pausing) Key(to []byte) []byte {
 //  1. Watermark only grows;
 //  2. each tick that it passes is in exactly one entry or claimed;
 //  3. each run has a result before another one takes its place in the record;
-//  4. a tick whose run was interrupted stays in the record until it is run again, or is lost if the policy says so;
+//  4. a tick whose run was interrupted stays in the record until it is run again, or is lost if the
+//     policy says so;
 //  5. no tick is claimed in a pause;
 //
 // and that on every way nothing is left to be repeated, and no request waits.

@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -85,6 +86,7 @@ func (h *History) Next(txn *Txn) (returns []Return, back int64) {
 			} else if len(gone) > 0 {
 				returns = append(returns, h.undo(txn, op.Path, was, gone))
 				returns = append(returns, h.undoParents(txn, op.Path, was)...)
+				returns = append(returns, h.undoRest(txn)...)
 				now = was
 			}
 		}
@@ -196,6 +198,24 @@ func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Re
 		}
 		if was != nil && len(gone) > 0 && now.canMiss(txn) {
 			returns = append(returns, h.undo(txn, at, was, gone))
+		}
+	}
+	return returns
+}
+
+// undoRest gives the nodes their earlier content back that the lost transactions wrote, too: each is
+// gone as a whole.
+func (h *History) undoRest(txn *Txn) (returns []Return) {
+	for _, name := range slices.Sorted(maps.Keys(h.nodes)) {
+		was, known := h.nodes[name], true
+		var gone []Node
+		for known && was != nil && h.lost[was.Mzxid] {
+			gone = append(gone, was.Node)
+			known = was.first || was.before != nil
+			was = was.before
+		}
+		if known && len(gone) > 0 {
+			returns = append(returns, h.undo(txn, name, was, gone))
 		}
 	}
 	return returns

@@ -48,6 +48,9 @@ func TestHistory(t *testing.T) {
 		"by the same leader":      {[]*txnlog.Txn{wrote(4, set("/a", 2))}, ""},
 		"what nobody has written": {[]*txnlog.Txn{wrote(next+1, set("/a", 8))}, ""},
 		"one loss in two nodes":   {[]*txnlog.Txn{wrote(4, create("/b"), set("/a", 3)), wrote(next+1, set("/a", 3)), wrote(next+2, create("/b"))}, "/a v2 without 4, /b none without 4; lost 1 in 4-4"},
+		"a node that nobody writes again": {
+			[]*txnlog.Txn{wrote(4, create("/b"), set("/a", 3)), wrote(next+1, set("/a", 3))}, "/a v2 without 4, /b none without 4; lost 1 in 4-4",
+		},
 		"two losses":              {[]*txnlog.Txn{wrote(next+1, set("/a", 2)), wrote(next+2, set("/a", 3)), wrote(2*next+1, set("/a", 3))}, "/a v1 without 3, /a v2 without 4294967298; lost 1 in 3-3; lost 1 in 4294967298-4294967298"},
 		"a node is written again": {[]*txnlog.Txn{wrote(next+1, set("/a", 2)), wrote(next+2, set("/a", 3))}, "/a v1 without 3; lost 1 in 3-3"},
 		"with what is above": {
