@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -114,7 +115,15 @@ func keep(t *testing.T, dir string) {
 	t.Helper()
 	to, err := os.MkdirTemp(*pageDir, "chaos-evidence-") //nolint:usetesting // it is to stay
 	if err == nil {
-		err = os.CopyFS(filepath.Join(to, "run"), os.DirFS(dir))
+		err = errors.Join(filepath.WalkDir(dir, dropSocket), os.CopyFS(filepath.Join(to, "run"), os.DirFS(dir)))
 	}
 	t.Logf("evidence: %s (%v)", to, err)
+}
+
+// dropSocket removes a socket, which cannot be copied.
+func dropSocket(path string, entry fs.DirEntry, err error) error {
+	if err == nil && entry.Type()&fs.ModeSocket != 0 {
+		return os.Remove(path)
+	}
+	return err
 }
