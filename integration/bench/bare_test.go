@@ -21,7 +21,7 @@ func (b *bench) bareClaims(addr string) float64 {
 		b.t.Fatal(err)
 	}
 	defer conn.Close()
-	tick, beat := []byte(strings.Repeat("x", 300)), []byte(strings.Repeat("x", 13)) // as long as those of a claim
+	tick, beat := []byte(strings.Repeat("x", 300)), []byte(strings.Repeat("x", 13)) // as long as the records that a claim writes
 	var wg sync.WaitGroup
 	failed := make(chan error, underWay)
 	counts := make([]int, underWay)

@@ -141,7 +141,7 @@ type fault struct {
 	At     time.Duration // since the beginning
 	For    time.Duration
 	Target int           // instance, server or job, as far as the kind has one
-	Amount time.Duration // of a delay or a leap; or when a crowd is hit, or the next backup is made
+	Amount time.Duration // of a delay or a leap; or when a crowd is hit; or how long after a restore the next backup is made
 	Number int           // of shards, or of a schedule
 	NewID  bool          // what is started afterwards is another instance, not the same one again
 }

@@ -234,7 +234,7 @@ func (m members) rolls() []string {
 
 // nodesIn is nodes as the rolls were read.
 func (m members) nodesIn(below []family) (all map[string]Instance, list []Order, err error) {
-	orders, excluded := ordersIn(below[0].nodes), exclusionsIn(below[1].nodes)
+	orders, excluded := ordersIn(below[0].nodes), exclusionsIn(below[1].nodes) // who may not read them knows of none, as an instance
 	all = make(map[string]Instance)
 	for _, node := range below[2].nodes {
 		record, err := zkrec.ParseInstance(node.data)

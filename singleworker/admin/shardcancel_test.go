@@ -254,7 +254,7 @@ func TestCancelSeen(t *testing.T) {
 			_, err := w.hand.Edit(w.Context(), "job", func(j *job.Job) error { j.Schedule = "@daily"; return nil }, EditOptions{})
 			w.must(err)
 		}, ErrConflict, ErrConflict, true},
-		"the next":  {func(w *world, _ int64) { w.replaceBySame() }, ErrConflict, nil, true}, // another one was seen
+		"the next":  {func(w *world, _ int64) { w.replaceBySame() }, ErrConflict, nil, true}, // the one that was seen is gone
 		"a cancel":  {func(w *world, _ int64) { _, err := w.hand.Cancel(w.Context(), "job"); w.must(err) }, ErrNotFound, nil, false},
 		"its pause": {func(w *world, _ int64) { _, err := w.hand.Pause(w.Context(), "job", PauseOptions{}); w.must(err) }, nil, nil, false},
 	} {

@@ -351,7 +351,7 @@ func (tr *truth) compare(t *testing.T, events []Event) {
 		switch ev.Kind {
 		case EventRunBegun:
 			runs[ev.Job] = append(runs[ev.Job], "begun "+ev.Entry.RunID)
-			if ev.At.Before(ev.Entry.Started) || ev.Entry.Number > 0 && !ev.At.Equal(ev.Entry.Started) {
+			if ev.At.Before(ev.Entry.Started) || ev.Entry.Number > 0 && !ev.At.Equal(ev.Entry.Started) { // the latter is told with its end
 				t.Errorf("run %s begins at %v, and is told to at %v", ev.Entry.RunID, ev.Entry.Started, ev.At)
 			}
 		case EventRunEnded:

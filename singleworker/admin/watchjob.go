@@ -101,7 +101,7 @@ func (w *watcher) readSpecs(ctx context.Context, names []string, jobs map[string
 		}
 		w.readSpec(name, job, spec, nodeOf(w.c.tree.Register(name), register))
 		there := make(map[string]bool)
-		if parsed, err := zkrec.ParseSpec(name, spec.Data); err != nil || !parsed.Job.Everywhere {
+		if parsed, err := zkrec.ParseSpec(name, spec.Data); err != nil || !parsed.Job.Everywhere { // that is a slot at each instance only
 			there[name] = true
 		}
 		for _, text := range shards.Names {

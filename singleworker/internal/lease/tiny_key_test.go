@@ -489,7 +489,7 @@ func (s *scribe) moments(k int, all []moment) {
 	for other := range s.w.set.hosts {
 		for incarnation, at := range s.w.lives[other] {
 			l := s.w.hosts[k].machine.peers.signs[Member{sidOf(other), incarnations[other][incarnation]}]
-			if at > 0 && other != k && (l == nil || l.Mzxid != at) {
+			if at > 0 && other != k && (l == nil || l.Mzxid != at) { // a sign that is known already is not older by another reading
 				oldest = min(oldest, at)
 			}
 		}

@@ -355,7 +355,7 @@ func (w *world) submit(k int) {
 	w.jobs[job.Name] = true
 	w.mu.Unlock()
 	w.operate("submit "+job.Name, func(ctx context.Context) error {
-		return unless(unlessOver(w.cluster.Submit(ctx, job)), admin.ErrExists) // an instance has declared it
+		return unless(unlessOver(w.cluster.Submit(ctx, job)), admin.ErrExists) // an instance was faster, with its declaration
 	})
 }
 

@@ -21,7 +21,7 @@ const (
 func (v View) always() (plan Plan) {
 	paused, waits := v.pausedNow() != nil, v.withdrawn()
 	switch {
-	case !paused && v.Record.Again().NextAttempt != "": // of a former schedule
+	case !paused && v.Record.Again().NextAttempt != "": // of a former schedule: the next run begins anyway, and resharding waits for what is to be repeated
 		return v.noAttempt()
 	case waits != "": // no run of a job that always runs can be asked for, in a pause or not
 		return Plan{Change: true, Record: v.Record, Request: waits}

@@ -17,6 +17,7 @@ type History struct {
 	lost   map[int64]bool // zxids of the latest loss
 
 	nodes      map[string]*write
+	wrote      map[int64]map[string]bool // the nodes whose latest write it is, by zxid
 	ephemerals map[int64]map[string]bool // paths by session
 	aside      map[string][]*write
 	old        []*write // that were replaced, the oldest first
@@ -26,7 +27,7 @@ type History struct {
 // NewHistory returns the history of a tree of which nothing is known.
 func NewHistory() *History {
 	return &History{
-		nodes: make(map[string]*write), ephemerals: make(map[int64]map[string]bool), aside: make(map[string][]*write),
+		nodes: make(map[string]*write), wrote: make(map[int64]map[string]bool), ephemerals: make(map[int64]map[string]bool), aside: make(map[string][]*write),
 	}
 }
 
@@ -84,9 +85,8 @@ func (h *History) Next(txn *Txn) (returns []Return, back int64) {
 			if later := h.setAside(op, now.Mzxid); later != 0 {
 				back = cmp.Or(back, later)
 			} else if len(gone) > 0 {
-				returns = append(returns, h.undo(txn, op.Path, was, gone))
-				returns = append(returns, h.undoParents(txn, op.Path, was)...)
-				returns = append(returns, h.undoRest(txn)...)
+				undone := append([]Return{h.undo(txn, op.Path, was, gone)}, h.undoParents(txn, op.Path, was)...)
+				returns = slices.Concat(returns, undone, h.undoRest(txn, undone))
 				now = was
 			}
 		}
@@ -174,7 +174,7 @@ func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {
 		loss.First, loss.Last = min(loss.First, node.Mzxid), max(loss.Last, node.Mzxid)
 	}
 	loss.Txns = len(h.lost)
-	h.nodes[name] = was
+	h.set(name, was)
 	back := Return{Path: name, Gone: gone}
 	if was != nil && !was.absent {
 		node := was.Node
@@ -203,10 +203,16 @@ func (h *History) undoParents(txn *Txn, child string, made *write) (returns []Re
 	return returns
 }
 
-// undoRest gives the nodes their earlier content back that the lost transactions wrote, too: each is
-// gone as a whole.
-func (h *History) undoRest(txn *Txn) (returns []Return) {
-	for _, name := range slices.Sorted(maps.Keys(h.nodes)) {
+// undoRest gives the other nodes their earlier content back that the transactions of some returns
+// have written last: each of them is gone as a whole.
+func (h *History) undoRest(txn *Txn, undone []Return) (returns []Return) {
+	rest := make(map[string]bool)
+	for _, r := range undone {
+		for _, node := range r.Gone {
+			maps.Copy(rest, h.wrote[node.Mzxid])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
 		was, known := h.nodes[name], true
 		var gone []Node
 		for known && was != nil && h.lost[was.Mzxid] {
@@ -232,6 +238,22 @@ func (h *History) setAside(op *Op, after int64) int64 {
 	return 0
 }
 
+// set has a node be as a write left it, or as before all that is known of it if that is nil.
+func (h *History) set(name string, w *write) {
+	if was := h.nodes[name]; was != nil {
+		if delete(h.wrote[was.Mzxid], name); len(h.wrote[was.Mzxid]) == 0 {
+			delete(h.wrote, was.Mzxid)
+		}
+	}
+	if h.nodes[name] = w; w == nil {
+		return
+	}
+	if h.wrote[w.Mzxid] == nil {
+		h.wrote[w.Mzxid] = make(map[string]bool)
+	}
+	h.wrote[w.Mzxid][name] = true
+}
+
 // put makes a write the latest one of its node.
 func (h *History) put(name string, before, now *write) {
 	if before != nil {
@@ -247,7 +269,7 @@ func (h *History) put(name string, before, now *write) {
 		}
 		h.ephemerals[now.Owner][name] = true
 	}
-	h.nodes[name] = now
+	h.set(name, now)
 	for len(h.old) > maxOld || h.oldBytes > maxOldBytes {
 		forgotten := h.old[0]
 		h.old = h.old[1:]
