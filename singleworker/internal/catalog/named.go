@@ -176,7 +176,9 @@ func keep[T any](all map[string]T, name string, is T, missing bool, err func(T) 
 	return before == after && (err(was) == nil) == (err(is) == nil)
 }
 
-// recomplete takes in that a parent of a valid job has changed, or a node that it names.
+// recomplete takes in that a parent of a valid job has changed, or a node that it names. The job is
+// parsed again whatever the versions are: a limit that was deleted by hand and made again may have
+// the one of before.
 func (s *Named) recomplete(j *Job) {
 	c, v := s.catalog, view{spec: j.Spec, stamp: j.stamp}
 	v.complete(c)

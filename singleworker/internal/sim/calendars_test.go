@@ -109,7 +109,7 @@ func (w *world) changeCalendar() {
 		time.Sleep(w.upTo(w.Session))
 		w.setCalendar(name, was, false)
 	case 1:
-		is, away := w.drawCalendar(), w.Session+w.upTo(w.Session) // longer than a server is behind
+		is, away := w.drawCalendar(), w.Session+w.upTo(w.Session) // longer than a server is behind: versions begin again
 		w.operate("delete calendar "+name, func(ctx context.Context) error {
 			return unless(w.cluster.Delete(ctx, w.cluster.Tree().Calendar(name)), zkconn.ErrNoNode)
 		})

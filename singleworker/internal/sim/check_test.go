@@ -137,7 +137,7 @@ type reign struct {
 	end   time.Time
 	endBy int64                  // zxid; 0 while it lasts
 	gone  bool                   // the record was deleted
-	idle  bool                   // it ended early: no run was open, and one due
+	idle  bool                   // it ended although the owner may live, because no run was open, and one due
 	beats []time.Time            // when the adoption and its heartbeats were applied
 	zxids []int64                // of these
 	tick  map[string]*zkdev.Txn  // claims by run id
@@ -158,7 +158,7 @@ type ledger struct {
 	started  map[string]*swtest.Run    // by run id
 	accounts map[string]*account       // of the slots that there are
 	closed   []*account                // of the others
-	joined   map[int64]string          // by session, the instances that joined
+	joined   map[int64]string          // by session, the instances whose nodes were made; they may have been deleted manually since
 	over     map[string][]time.Time    // by instance, when its sessions have ended
 	canceled map[int64]bool            // zxids of transactions that deleted jobs
 	found    []violation
@@ -211,7 +211,7 @@ type counts struct {
 	alarms     int           // that were raised
 	forgotten  int           // claims that the servers have lost
 	endless    int           // runs of jobs that always run
-	atEach     int           // ticks accounted for of jobs that run on every instance
+	atEach     int           // ticks that are accounted for at an instance, of jobs that run on every one
 	removed    int           // jobs that were done
 	relieved   int           // owners that may have lived, and had not claimed a run that was due
 	leaps      int           // of the server's clock
@@ -512,7 +512,7 @@ func (l *ledger) checkSideBySide() {
 		run := &l.runs[k]
 		slot := run.Job
 		if shard := zkrec.ShardSlot(run.Job, run.Shard.Index); run.Shard.Total > 1 || l.reignOf(shard, run.Token) != nil {
-			slot = shard // also of a job with one shard, which is another slot
+			slot = shard // also of a job with one shard, which is another slot than the job before it had one
 		}
 		if run.Ended.IsZero() {
 			continue // checkRun reports it

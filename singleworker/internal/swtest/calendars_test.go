@@ -259,8 +259,8 @@ func TestCalendarDeletedWithTicksOwed(t *testing.T) {
 	})
 }
 
-// A calendar that is deleted by hand and made again has the version of before, and other times. A job
-// that runs after the one that names it has them, too.
+// A calendar that is deleted by hand and made again has the version of before, and other times. A
+// job that runs after the one that names it has them, too.
 func TestCalendarMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()

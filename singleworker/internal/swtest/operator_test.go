@@ -310,7 +310,7 @@ func TestOperatorOnARunningManager(t *testing.T) {
 			begun <- struct{}{}
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Minute): // a drain waits for a run that begins meanwhile
+			case <-time.After(time.Minute): // a run that was asked for may begin before the request is canceled, and a drain waits for it
 			}
 			return ctx.Err()
 		}
