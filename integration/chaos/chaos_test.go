@@ -115,15 +115,22 @@ func keep(t *testing.T, dir string) {
 	t.Helper()
 	to, err := os.MkdirTemp(*pageDir, "chaos-evidence-") //nolint:usetesting // it is to stay
 	if err == nil {
-		err = errors.Join(filepath.WalkDir(dir, dropSocket), os.CopyFS(filepath.Join(to, "run"), os.DirFS(dir)))
+		err = errors.Join(dropSockets(dir), os.CopyFS(filepath.Join(to, "run"), os.DirFS(dir)))
 	}
 	t.Logf("evidence: %s (%v)", to, err)
 }
 
-// dropSocket removes a socket, which cannot be copied.
-func dropSocket(path string, entry fs.DirEntry, err error) error {
-	if err == nil && entry.Type()&fs.ModeSocket != 0 {
-		return os.Remove(path)
+// dropSockets removes the sockets below a directory, which cannot be copied.
+func dropSockets(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
 	}
-	return err
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&fs.ModeSocket != 0 {
+			return root.Remove(path)
+		}
+		return err
+	})
 }
