@@ -137,14 +137,16 @@ func (l *Ledger) judgePast(j *Job, t *touch, rec zkrec.Tick, request zkrec.Reque
 }
 
 // judgeRuns verifies that a claim counts its tick, once, if the job has MaxRuns, and that nothing
-// else changes the count.
+// else changes the count. A claim of no further tick leaves the count of a former schedule alone as
+// long as some of that's ticks may be without a fate.
 func (l *Ledger) judgeRuns(j *Job, last, rec zkrec.Tick) {
 	n, since := last.Runs, last.RunsSince
-	if rec.RunID != last.RunID && j.Known.Spec {
+	first := rec.Manual == "" && rec.Tick > last.Watermark
+	if rec.RunID != last.RunID && j.Known.Spec && (first || last.Watermark >= j.Spec.Since) {
 		if since != j.Spec.Since || j.Spec.Job.MaxRuns == 0 {
 			n, since = 0, 0
 		}
-		if j.Spec.Job.MaxRuns > 0 && rec.Manual == "" && rec.Tick > last.Watermark {
+		if j.Spec.Job.MaxRuns > 0 && first {
 			n, since = n+1, j.Spec.Since
 		}
 	}

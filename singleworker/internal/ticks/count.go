@@ -36,14 +36,19 @@ func (j Job) By(r Record) Job {
 
 // count writes into a record that begins a run how many ticks were claimed with it. The first
 // attempt at a tick of the schedule counts: a further one is at a tick that the record before has
-// accounted for.
+// accounted for. While ticks of former schedules are still to be recorded, their count stays.
 func (v View) count(r *Record, run zkrec.Run) {
+	first := run.Manual == "" && run.Tick > v.Record.Watermark
+	if !first && v.Record.Watermark < v.Since.UnixMilli() {
+		r.Runs, r.RunsSince = v.Record.Runs, v.Record.RunsSince
+		return
+	}
 	if v.Policy.MaxRuns == 0 {
 		r.Runs, r.RunsSince = 0, 0
 		return
 	}
 	n := Runs(v.Record, v.Since)
-	if run.Manual == "" && run.Tick > v.Record.Watermark {
+	if first {
 		n++
 	}
 	if r.Runs, r.RunsSince = n, 0; n > 0 {

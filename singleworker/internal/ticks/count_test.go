@@ -83,6 +83,26 @@ func TestMaxRunsOfAFormerSchedule(t *testing.T) {
 	}
 }
 
+// A run that is repeated under the next schedule leaves the count of the former one alone, of which
+// ticks are still to be recorded: else all of them were missed.
+func TestMaxRunsOfAFormerScheduleSurviveARepeatedRun(t *testing.T) {
+	t.Parallel()
+	v := situation{last: run(t, history.StateRunning, "10:00", other, "10:00", ""), through: "10:00", now: "10:05"}.view(t)
+	v.Former = []ticks.Former{{Schedule: v.Schedule, MaxRuns: 1, Since: v.Since}}
+	v.Record.Runs, v.Record.RunsSince = 1, v.Since.UnixMilli()
+	v.Since = at(t, "10:04:30")
+	plan := ticks.Next(v)
+	if !plan.Opens || plan.Record.Attempt != 2 || plan.Record.Runs != 1 {
+		t.Fatalf("%+v, want a second attempt, and the former schedule's count", plan)
+	}
+	v.Record, v.Active = plan.Record, plan.Record.RunID
+	for _, row := range ticks.Next(v).Entries {
+		if row.Reason == history.ReasonScheduleChanged {
+			t.Errorf("row %+v: the former schedule had no tick left", row)
+		}
+	}
+}
+
 // Times outside of a window are no ticks: none of them is a row. One in it that was missed is,
 // also after the end, and runs by the policy.
 func TestWindow(t *testing.T) {
