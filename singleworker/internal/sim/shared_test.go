@@ -25,9 +25,6 @@ var limitNames = []string{"api", "db"}
 // mostNeeded is how many places of a limit a job of a random group needs at most.
 const mostNeeded = 2
 
-// enoughPlaces is how many places a limit has when the noise is over: those who wait run soon.
-const enoughPlaces = 8
-
 // turnWithin is how long the run of a job with limits waits at most in a quiet group: handlers
 // return at once there, but some sixty jobs may have the same tick.
 const turnWithin = 10 * time.Second

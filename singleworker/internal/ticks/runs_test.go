@@ -48,6 +48,7 @@ func TestAbandoned(t *testing.T) {
 		{"rerun: max_attempts of one", ticks.Policy{MaxAttempts: 1}, zkrec.Pause{}, open, "", "10:01", "lost 10:00#1"},
 		{"rerun: as old as the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01", "interrupted 10:00#1; run 10:00#2"},
 		{"rerun: older than the grace", ticks.Policy{MisfireGrace: minute}, zkrec.Pause{}, open, "", "10:01:00.001", "lost 10:00#1"},
+		{"rerun: it gives its places back first", ticks.Policy{Limits: map[string]int{"api": 1}}, zkrec.Pause{}, open, "", "10:00:40", `interrupted 10:00#1; again "rerun" at 10:00:40`},
 		{"skip", skip, zkrec.Pause{}, open, "", "10:00:40", "lost 10:00#1"},
 		{"ask", ask, zkrec.Pause{}, open, "", "10:00:40", "interrupted 10:00#1; run 10:00#2"},
 		{"ask: once more than max_attempts", ask, zkrec.Pause{}, attempt(open, 3, 0), "", "10:01", "interrupted 10:00#3; run 10:00#4"},

@@ -183,7 +183,9 @@ func (v View) abandoned() Plan {
 	}
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
-		if v.held(run) || v.Full { // what became of the run is recorded now
+		// What became of the run is recorded now if the next one may have to wait: for places, too, which
+		// this run holds until then, and of which it may be the last.
+		if v.held(run) || v.Full || len(v.Policy.Limits) > 0 {
 			plan.Record.NextAttempt, plan.Record.NextAttemptAt = history.NextRerun, run.Ended
 		} else {
 			v.open(&plan, retryOf(run))
