@@ -231,6 +231,7 @@ func (j *Journal) SpecChanged(job *catalog.Job) {
 func (j *Journal) Withhold(job *catalog.Job, cause error) {
 	for _, slot := range job.Slots {
 		j.runner.Disown(slot, cause)
+		j.Places.leave(slot)
 	}
 }
 

@@ -150,6 +150,10 @@ func (j *Journal) Commit(all []*ticks.Commit, done func(i int, current *zkrec.Ti
 	})
 }
 
+// LeaveLine has others use the turn of a slot that waits for places of limits, and wants no run any
+// more. It may be called by anybody and does not block.
+func (j *Journal) LeaveLine(slot string) { j.loop.Post(func() { j.Places.leave(slot) }) }
+
 // Amend replaces the history's entry of a run that was given up before its result came. The error
 // is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like Commit.
 func (j *Journal) Amend(slot string, e zkrec.Entry, done func(err error)) {

@@ -80,8 +80,8 @@ func (ps *Places) isFresh(l *limit) bool {
 
 func (ps *Places) limitOf(l *limit) zkrec.ReadLimit { return ps.journal.catalog.Named.Limit(l.name) }
 
-// lacksPlaces reports whether w opens a run for which places of limits are to be chosen. One that
-// begins as soon as the interrupted run before it was found has its places.
+// lacksPlaces reports whether w opens a run for which places of limits are to be chosen. They stay
+// with w while its answer is not known.
 func (w *write) lacksPlaces() bool {
 	return w.opens() && !w.commit.Plan.Record.Places.Meet(w.commit.Limits)
 }
@@ -104,7 +104,7 @@ func (ps *Places) ready(slot string, needs map[string]int) bool {
 // take chooses places for the run that a claim opens, all that it needs or none. If there are too
 // few, the slot waits, and the runner is told when there may be some.
 func (ps *Places) take(slot string, claim *ticks.Commit) bool {
-	ps.leave(slot)
+	left := ps.remove(slot)
 	var all []zkrec.Place
 	for _, name := range slices.Sorted(maps.Keys(claim.Limits)) {
 		l, w := ps.of(name), waiter{slot: slot, due: dueSince(claim.Plan.Record.Run), need: claim.Limits[name]}
@@ -113,6 +113,7 @@ func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 			at, _ := slices.BinarySearchFunc(l.waiting, w, older)
 			l.waiting = slices.Insert(l.waiting, at, w)
 			ps.queue(l)
+			ps.passOn(slices.DeleteFunc(left, func(other *limit) bool { return other == l }))
 			return false
 		}
 		all = append(all, chosen...)
@@ -219,10 +220,28 @@ func (ps *Places) isTurn(l *limit, w waiter) bool {
 }
 
 // leave has a slot wait no longer.
-func (ps *Places) leave(slot string) {
-	for _, l := range ps.limits {
+func (ps *Places) leave(slot string) { ps.passOn(ps.remove(slot)) }
+
+// remove takes a slot out of the lines, and returns the limits for which it waited.
+func (ps *Places) remove(slot string) (left []*limit) {
+	for _, name := range slices.Sorted(maps.Keys(ps.limits)) {
+		l := ps.limits[name]
+		_, waited := l.called[slot]
 		delete(l.called, slot)
-		l.waiting = slices.DeleteFunc(l.waiting, func(w waiter) bool { return w.slot == slot })
+		if at := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.slot == slot }); at >= 0 {
+			l.waiting, waited = slices.Delete(l.waiting, at, at+1), true
+		}
+		if waited {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
+// passOn has others use the turn of a slot that has left these limits' lines.
+func (ps *Places) passOn(left []*limit) {
+	for _, l := range left {
+		ps.call(l, len(l.waiting))
 	}
 }
 
@@ -230,9 +249,6 @@ func (ps *Places) leave(slot string) {
 func (ps *Places) settled(places zkrec.Places, err error) {
 	for _, place := range places.List() {
 		l := ps.limits[place.Limit]
-		if l == nil {
-			continue // an heir's: nothing has asked for the limit here
-		}
 		delete(l.trying, place.Number)
 		if l.held[place.Number] = true; err == nil {
 			l.own[place.Number] = true
@@ -270,7 +286,7 @@ func (ps *Places) given(changed []placeChange) {
 func (ps *Places) call(l *limit, atMost int) {
 	if ps.journal.runner.Full() { // they wait for other runs, and leave the places to other instances
 		for _, w := range slices.Clone(l.waiting) {
-			ps.leave(w.slot)
+			ps.remove(w.slot)
 			ps.journal.runner.Room(w.slot)
 		}
 	}

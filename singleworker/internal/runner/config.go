@@ -27,6 +27,9 @@ type Keeper interface {
 	Amend(job string, e ticks.Entry, done func(err error))
 	// History reads the history of a job, the oldest entry first.
 	History(job string, done func(entries []ticks.Entry, err error))
+	// LeaveLine tells that the job no longer waits for places of limits, for which a Commit was
+	// refused with ticks.ErrLimited.
+	LeaveLine(job string)
 	// Drop removes a completed request.
 	Drop(job, request string)
 	// Stack keeps where the handler of a run is that does not end.

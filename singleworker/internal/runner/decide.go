@@ -41,12 +41,17 @@ func (r *Runner) decide(j *job) {
 	}
 	plan := ticks.Next(r.view(j))
 	r.wakeAt(j, plan.Wake, func() { r.decide(j) })
-	if plan.Opens && r.line.full() && !j.Schedule.Always() {
+	full := plan.Opens && r.line.full() && !j.Schedule.Always()
+	final := plan.Opens || !plan.Change // else another decision follows
+	if j.limited && final && (full || !plan.Opens || len(j.Policy.Limits) == 0) {
+		r.cfg.Keeper.LeaveLine(j.Name)
+	}
+	if full {
 		r.out.release() // it waits for the results
 		r.line.add(j, r.cfg.Wall.Now())
 		return
 	}
-	if plan.Opens || !plan.Change {
+	if final {
 		j.waitsSince, j.limited = time.Time{}, false
 	}
 	if !plan.Change {

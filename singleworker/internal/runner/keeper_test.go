@@ -35,6 +35,7 @@ type keeper struct {
 	jobs    map[string]*kept
 	forgets int            // how often History fails
 	commits []ticks.Commit // that were applied, in order
+	left    []string       // jobs that wait for places no longer
 	stacks  [][2]string    // run, and where its handler was
 	dropped []string       // requests, in order
 }
@@ -223,6 +224,20 @@ func (k *keeper) Stack(_, runID, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stacks = append(k.stacks, [2]string{runID, text})
+}
+
+// LeaveLine takes in that a job does not wait for places any more.
+func (k *keeper) LeaveLine(job string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = append(k.left, job)
+}
+
+// leavers are the jobs that LeaveLine has told of.
+func (k *keeper) leavers() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.left)
 }
 
 // Drop removes a request.

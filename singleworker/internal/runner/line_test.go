@@ -204,6 +204,44 @@ func TestMaxRunningDelaysReruns(t *testing.T) {
 	})
 }
 
+// A job that waits for places of a limit leaves the line when its tick is too old, and when it waits
+// for other runs of this instance instead.
+func TestWhoWantsNoPlacesLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		grace time.Duration
+		busy  bool
+	}{"too old": {grace: 5 * time.Second}, "full": {busy: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := limited(t, 1)
+				w.keeper.pull = func(c ticks.Commit) (l lever) {
+					if c.Slot == "job" && c.Opens() {
+						l.refuse = ticks.ErrLimited
+					}
+					return l
+				}
+				w.own(withPolicy(w.job("job", "0 * * * * ?", nil), ticks.Policy{MisfireGrace: test.grace}))
+				if test.busy {
+					w.own(w.job("long", "2 * * * * ?", working(20*time.Second)))
+				}
+				pass(time.Minute + time.Second)
+				if left := w.keeper.leavers(); len(left) > 0 {
+					t.Errorf("%v left the line when the tick was a second old", left)
+				}
+				pass(10 * time.Second)
+				w.runner.Room("job")
+				pass(time.Second)
+				if left := w.keeper.leavers(); !slices.Equal(left, []string{"job"}) {
+					t.Errorf("%v left the line, want the job, once", left)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
 // A job that is lost while it waits takes nobody's place.
 func TestMaxRunningForgetsLostJobs(t *testing.T) {
 	t.Parallel()

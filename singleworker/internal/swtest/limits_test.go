@@ -192,6 +192,36 @@ func TestNeedOfTwoPlacesIsMet(t *testing.T) {
 	})
 }
 
+// Slots that need places of two limits, and get their turn for one while those of the other are
+// taken, hold up nobody who needs the first alone.
+func TestTurnThatIsOfNoUseIsPassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		if err := c.SetLimit(t.Context(), "db", 1); err != nil {
+			t.Fatal(err)
+		}
+		submit(t, c,
+			job.Job{Name: "first", Schedule: "0 * * * * ?", Limits: api},
+			job.Job{Name: "db", Schedule: "1 * * * * ?", Limits: map[string]int{"db": 1}},
+			job.Job{Name: "both", Schedule: "2 * * * * ?", Limits: map[string]int{"api": 1, "db": 1}, MisfireGrace: time.Hour},
+			job.Job{Name: "next", Schedule: "4 * * * * ?", Limits: api, MisfireGrace: time.Hour})
+		work := map[string]singleworker.Handler{"first": working(10 * time.Second), "db": working(40 * time.Second), "both": working(time.Second), "next": working(time.Second)}
+		c.Start("a", swtest.Setup{Handlers: work})
+		time.Sleep(settled + 5*time.Minute)
+		first, next, both := runsOf(c, "first"), runsOf(c, "next"), runsOf(c, "both")
+		if len(first) < 5 || len(next) < 5 || len(both) < 4 {
+			t.Fatalf("%d, %d and %d runs in five minutes", len(first), len(next), len(both))
+		}
+		for k := range 4 {
+			began := next[slices.IndexFunc(next, func(r swtest.Run) bool { return r.Started.After(first[k].Started) })].Started
+			if waited := began.Sub(first[k].End()); waited > 100*time.Millisecond {
+				t.Errorf("the next run begins %v after the first has given back its place", waited)
+			}
+		}
+		pass(t, c)
+	})
+}
+
 // A slot whose request is withdrawn while it waits keeps nobody waiting when a place is free.
 func TestWithdrawnRequestLeavesItsTurn(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
@@ -256,6 +286,30 @@ func TestHeirGivesPlacesBack(t *testing.T) {
 				t.Errorf("the run of the killed owner: %+v", last)
 			}
 		})
+		if got := held(c); len(got) > 0 {
+			t.Errorf("places are still held by %v", got)
+		}
+		pass(t, c)
+	})
+}
+
+// The run of a killed owner that is to be repeated holds the only place. Its heir gives that back
+// before it asks for one, else it would wait for itself.
+func TestHeirRepeatsTheRunThatHoldsTheLastPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
+		setLimit(t, c, 1)
+		submit(t, c, job.Job{Name: "again", Schedule: "@manually", Limits: api})
+		a := c.Start("a", swtest.Setup{Handlers: map[string]singleworker.Handler{"again": working(time.Minute)}})
+		time.Sleep(settled)
+		askFor(t, c, "again")
+		time.Sleep(time.Second)
+		c.Start("b", swtest.Setup{Handlers: map[string]singleworker.Handler{"again": working(time.Second)}})
+		time.Sleep(settled)
+		a.Kill()
+		time.Sleep(2 * settled)
+		if runs := runsOf(c, "again"); len(runs) != 2 || runs[1].Attempt != 2 {
+			t.Errorf("runs %+v, want the killed owner's, and its heir's second attempt", runs)
+		}
 		if got := held(c); len(got) > 0 {
 			t.Errorf("places are still held by %v", got)
 		}
