@@ -145,8 +145,8 @@ func (c *Coordinator) History(slot string, done func([]zkrec.Entry, error)) {
 	c.journal.History(slot, done)
 }
 
-// LeaveLine has a slot wait for places no longer; see journal.Journal.LeaveLine.
-func (c *Coordinator) LeaveLine(slot string) { c.journal.LeaveLine(slot) }
+// LeaveLine has a slot wait for places no longer; see journal.Places.LeaveLine.
+func (c *Coordinator) LeaveLine(slot string) { c.journal.Places.LeaveLine(slot) }
 
 // Drop removes a request that is done; see journal.Journal.Drop.
 func (c *Coordinator) Drop(slot, request string) { c.journal.Drop(slot, request) }

@@ -178,6 +178,9 @@ func (j *Journal) written(n *node, w *write, ch *change, r session.Result) {
 		}
 		n.written = j.loop.Now()
 	}
+	if w.isResult() && !ch.record.Open() {
+		n.ended = j.loop.Now()
+	}
 	n.Stored, n.freed = ch.Stored, nil
 	j.Places.given(ch.places)
 	if w.kind == commit && w.commit.Opens() {

@@ -116,7 +116,7 @@ func (gs *Gates) read(of catalog.Followed, g *gate) {
 			j.catalog.Report(of.Slot, err, j.loop.Tree.Tick(of.Slot), j.loop.Tree.History(of.Slot))
 			switch {
 			case gs.followed[of] != g:
-			case again: // it has changed; or it is that of another connection, or of a job that is gone
+			case again: // it has changed; or it is of another connection, or of a job that is gone
 				gs.read(of, g)
 			case err != nil:
 				j.loop.Log.Debug("records not read that others wait for", "job", of.Slot, "err", err) // the next sync tries again

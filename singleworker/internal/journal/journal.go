@@ -23,8 +23,8 @@ var ErrDraining = errors.New("this instance is draining")
 // clock is wrong.
 var ErrTooEarly = errors.New("the tick is too far ahead of ZooKeeper's time")
 
-// errDated: the slot's ticks begin at another time than the runner was told.
-var errDated = errors.New("the tick record had a time that ZooKeeper's clock had given while it was wrong")
+// errChanged: the runner was told of a record that has changed since, although the slot is owned.
+var errChanged = errors.New("the tick record had a time that ZooKeeper's clock had given while it was wrong, or ZooKeeper has lost what was recorded")
 
 // Ownership is a slot that this instance owns, with everything that running it takes.
 type Ownership struct {
@@ -168,7 +168,8 @@ func (j *Journal) Lost(slot string, cause error) {
 }
 
 // Joined reads again the nodes that were not followed while this instance was not joined: the job
-// may have been deleted and submitted again.
+// may have been deleted and submitted again. It does so at once if a result may be lost: perhaps
+// nothing else is written for long.
 func (j *Journal) Joined() {
 	j.Gates.forget()
 	j.Places.Joined()
@@ -177,6 +178,10 @@ func (j *Journal) Joined() {
 		n := j.nodes.bySlot[slot]
 		n.known = false
 		j.nodes.agenda.Wake(n)
+		if n.own != nil && n.mayBeLost(j.loop.Now()) {
+			n.own.loaded = false
+			j.load(slot, n.own)
+		}
 		j.advance(n)
 	}
 }
@@ -241,13 +246,13 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	was := j.nodes.bySlot[slot].version
+	was := j.nodes.bySlot[slot].record
 	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.nodes.owned(slot) == own {
 			own.loaded = true
-			if own.told && j.nodes.bySlot[slot].version != was {
-				j.runner.Disown(slot, errDated) // it keeps the record that it has otherwise
+			if own.told && !j.nodes.bySlot[slot].record.Same(*was) {
+				j.runner.Disown(slot, errChanged) // it keeps the record that it has otherwise
 			}
 			j.announce(slot)
 		}

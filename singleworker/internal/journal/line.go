@@ -22,6 +22,7 @@ type line struct {
 	readAt  time.Duration  // Mono: when others was read; 0: never, or it is known to have changed
 	writing bool           // it is being changed
 	writes  int            // how often that has begun, or ended
+	stood   bool           // there has been one: servers may lose that it was deleted
 	unsure  bool           // there may be others of this instance's
 	watches bool           // the places are watched: this instance is the first
 	before  string         // the name of the node before this instance's, which is watched
@@ -60,7 +61,7 @@ func (ps *Places) queue(l *limit) {
 	if want != "" {
 		ops = append(ops, zkconn.CreateEphemeralOp(j.loop.Tree.Waiter(l.name, want), nil))
 	}
-	l.line.writing = true
+	l.line.writing, l.line.stood = true, true
 	l.line.writes++
 	j.loop.Write(session.Others, ops, func(r session.Result) {
 		l.line.writing = false
@@ -95,7 +96,7 @@ func (ps *Places) inLine(l *limit, names []string, whole bool) {
 		case name == l.line.mine:
 			found = true
 		case whole: // left by a former session, or by a change whose answer was lost
-			j.loop.Write(session.Others, []zkconn.Op{zkconn.DeleteOp(j.loop.Tree.Waiter(l.name, name), zkconn.AnyVersion)}, func(session.Result) {})
+			ps.drop(l.name, name)
 		}
 	}
 	if whole {
@@ -124,6 +125,18 @@ func (ps *Places) inLine(l *limit, names []string, whole bool) {
 	})
 }
 
+// drop deletes a node of this instance in a line, which keeps others waiting. The next reading does
+// so again if it is not known to be gone.
+func (ps *Places) drop(limit, name string) {
+	loop := ps.journal.loop
+	loop.Write(session.Others, []zkconn.Op{zkconn.DeleteOp(loop.Tree.Waiter(limit, name), zkconn.AnyVersion)}, func(r session.Result) {
+		if r.Err != nil && !errors.Is(r.Err, zkconn.ErrNoNode) {
+			ps.of(limit).line.unsure = true // in another connection, perhaps
+			ps.tend()
+		}
+	})
+}
+
 // Changed takes in that the node at a path below a limit's has changed: places, or the instance
 // before this one in the line.
 func (ps *Places) Changed(name, path string) {
@@ -148,7 +161,8 @@ func (ps *Places) Joined() {
 		delete(ps.limits, name)
 		l := ps.of(name)
 		l.waiting, l.called, l.trying, l.own = was.waiting, was.called, was.trying, was.own
-		if l.line.unsure = was.line.unsure || was.line.writing || was.line.mine != ""; l.line.unsure || len(l.waiting) > 0 {
+		l.line.stood, l.line.unsure = was.line.stood, was.line.stood || was.line.unsure
+		if l.line.unsure || len(l.waiting) > 0 {
 			ps.look(l)
 			ps.tend()
 		}
@@ -239,6 +253,11 @@ func (l *limit) lacksWatch() bool {
 		return false
 	}
 	return !l.line.watches && l.line.isFirst() && isOthers()
+}
+
+// isBlind reports whether this instance is in line, and nothing tells it when its turn comes.
+func (l *limit) isBlind() bool {
+	return l.lacksWatch() || l.line.mine != "" && !l.line.isFirst() && l.line.before == ""
 }
 
 // holds takes in which places are held.

@@ -31,6 +31,7 @@ type node struct {
 	Stored
 	dropped bool          // the history: it is read again before it is written
 	written time.Duration // Mono: when the history was
+	ended   time.Duration // Mono: when this instance wrote the result of a run last; 0: it has not
 	late    string        // the run whose Late node was there when Stored was read, or ""
 	queue   []*write
 	open    string               // the run that was claimed here and has no result yet
@@ -149,10 +150,6 @@ func (j *Journal) Commit(all []*ticks.Commit, done func(i int, current *zkrec.Ti
 		}
 	})
 }
-
-// LeaveLine has others use the turn of a slot that waits for places of limits, and wants no run any
-// more. It may be called by anybody and does not block.
-func (j *Journal) LeaveLine(slot string) { j.loop.Post(func() { j.Places.leave(slot) }) }
 
 // Amend replaces the history's entry of a run that was given up before its result came. The error
 // is ticks.ErrSuperseded when the history no longer has the run. Amend is otherwise like Commit.
@@ -384,8 +381,8 @@ func (f fetching) done(s Stored, err error) {
 	case err != nil:
 		f.finish(n, n.queue[0], err) // the runner, or the next sync, tries again
 	default:
-		n.known, n.Stored, n.late = true, s, f.late
-		n.dropped, n.written = false, f.loop.Now()
+		f.findLost(s)
+		n.known, n.Stored, n.late, n.dropped, n.written = true, s, f.late, false, f.loop.Now()
 	}
 	f.advance(n)
 }

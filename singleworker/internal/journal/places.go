@@ -112,7 +112,9 @@ func (ps *Places) take(slot string, claim *ticks.Commit) bool {
 		if chosen == nil {
 			at, _ := slices.BinarySearchFunc(l.waiting, w, older)
 			l.waiting = slices.Insert(l.waiting, at, w)
-			ps.queue(l)
+			if ps.queue(l); l.isBlind() {
+				ps.look(l) // what it waited for came while it had its turn
+			}
 			ps.passOn(slices.DeleteFunc(left, func(other *limit) bool { return other == l }))
 			return false
 		}
@@ -218,6 +220,10 @@ func (ps *Places) isTurn(l *limit, w waiter) bool {
 	first, others := l.line.first()
 	return !others || seconds(w.due) <= first.Due+1 || l.idle != 0 && ps.journal.loop.Now()-l.idle >= idleFor
 }
+
+// LeaveLine has others use the turn of a slot that waits, and wants no run any more. It may be
+// called by anybody and does not block.
+func (ps *Places) LeaveLine(slot string) { ps.journal.loop.Post(func() { ps.leave(slot) }) }
 
 // leave has a slot wait no longer.
 func (ps *Places) leave(slot string) { ps.passOn(ps.remove(slot)) }

@@ -11,7 +11,84 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/ticks"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 	jobs "github.com/swjobs/singleworker/singleworker/job"
+	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
+
+// api is the limit of the jobs of these tests, which has one place.
+var api = map[string]int{"api": 1}
+
+// sharing is an instance that owns jobs which share the place.
+func sharing(g *roomtest.Group, slots ...string) *roomtest.Rooms {
+	g.T.Helper()
+	g.Create(g.Tree.Limits(), "")
+	g.Create(g.Tree.Limit("api"), string(zkrec.Limit{Max: 1}.Encode()))
+	g.Create(g.Tree.HeldPlaces("api"), "")
+	g.Create(g.Tree.Waiting("api"), "")
+	for _, slot := range slots {
+		g.SubmitSpec(slot, zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Limits: api}, Since: time.Now().UnixMilli()})
+	}
+	a := start(g, "a")
+	for a.Ownership(); !slices.Equal(a.Slots(), slots); {
+		roomtest.Pass(100 * time.Millisecond)
+	}
+	return a
+}
+
+// claimPlace claims a tick of a job, and the place.
+func claimPlace(a *roomtest.Rooms, slot string, tick int64) (zkrec.Tick, error) {
+	a.Runner.Lock()
+	o := a.Owned[slot]
+	a.Runner.Unlock()
+	c := roomtest.Claim(o, *o.Record, slot, tick)
+	c.Plan.Opens, c.Limits = true, api
+	return roomtest.Written(a.Journal, c)
+}
+
+// A node that the instance has left in the line keeps the others waiting: it is deleted, although
+// the first try is cut off.
+func TestLeftNodeInLineIsDeleted(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := sharing(g, "job")
+		left := g.Tree.Waiter("api", zkrec.Waiter{Due: 1, Need: 1, SID: "a"}.Name())
+		g.Create(left, "")
+		g.OnMulti(left, zkdev.CutBefore())
+		if _, err := claimPlace(a, "job", 60); err != nil {
+			t.Fatal(err)
+		}
+		roomtest.Pass(roomtest.SessionTimeout)
+		g.WantNodes(false, left)
+	})
+}
+
+// The servers lose that the instance has left the line: it leaves it again.
+func TestLostLeaveIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		a := sharing(g, "job", "second")
+		claimed, err := claimPlace(a, "job", 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := claimPlace(a, "second", 61_000); !errors.Is(err, ticks.ErrLimited) {
+			t.Fatalf("claim of the second job: %v, want ticks.ErrLimited", err)
+		}
+		roomtest.Pass(time.Second)
+		inLine := g.Tree.Waiter("api", zkrec.Waiter{Due: 61, Need: 1, SID: "a"}.Name())
+		g.WantNodes(true, inLine)
+		before := g.Server.Snapshot()
+		a.Journal.Places.LeaveLine("second")
+		roomtest.Pass(time.Second)
+		g.WantNodes(false, inLine)
+		if err := g.Server.Restore(before); err != nil {
+			t.Fatal(err)
+		}
+		g.WantNodes(true, inLine)
+		roomtest.Pass(roomtest.SessionTimeout)
+		g.WantNodes(false, inLine)
+		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
+	})
+}
 
 // Three jobs share one place. The first has it, and the second waits before the third. When the
 // second gets its turn and does not use it, the third gets it: at once if it is told, else in a
@@ -22,30 +99,8 @@ func TestTurnThatIsNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			roomtest.InGroup(t, func(g *roomtest.Group) {
-				needs := map[string]int{"api": 1}
-				for _, path := range []string{g.Tree.Limits(), g.Tree.Limit("api"), g.Tree.HeldPlaces("api"), g.Tree.Waiting("api")} {
-					data := ""
-					if path == g.Tree.Limit("api") {
-						data = string(zkrec.Limit{Max: 1}.Encode())
-					}
-					g.Create(path, data)
-				}
-				slots := []string{"job", "second", "third"}
-				for _, slot := range slots {
-					g.SubmitSpec(slot, zkrec.Spec{Job: jobs.Job{Schedule: "0 * * * * ?", Limits: needs}, Since: time.Now().UnixMilli()})
-				}
-				a := start(g, "a")
-				for a.Ownership(); !slices.Equal(a.Slots(), slots); {
-					roomtest.Pass(100 * time.Millisecond)
-				}
-				claim := func(slot string, tick int64) (zkrec.Tick, error) {
-					a.Runner.Lock()
-					o := a.Owned[slot]
-					a.Runner.Unlock()
-					c := roomtest.Claim(o, *o.Record, slot, tick)
-					c.Plan.Opens, c.Limits = true, needs
-					return roomtest.Written(a.Journal, c)
-				}
+				a := sharing(g, "job", "second", "third")
+				claim := func(slot string, tick int64) (zkrec.Tick, error) { return claimPlace(a, slot, tick) }
 				claimed, err := claim("job", 60)
 				if err != nil {
 					t.Fatal(err)
@@ -63,7 +118,7 @@ func TestTurnThatIsNotUsed(t *testing.T) {
 				waits("third", 62_000)
 				wait := 2 * time.Second
 				if told {
-					a.Journal.LeaveLine("second")
+					a.Journal.Places.LeaveLine("second")
 					wait = 100 * time.Millisecond
 				}
 				roomtest.Pass(wait)

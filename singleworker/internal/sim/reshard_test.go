@@ -131,8 +131,8 @@ func (w *world) changing() (job, what string) {
 			if zkrec.JobOfSlot(name) != name || j.Spec.Job.Everywhere || j.Spec.Done != nil || !w.isAble(m, name) || w.isWaiting(m, name) {
 				continue
 			}
-			if j.Spec.Switch.Paused.Covers(time.Now()) {
-				continue // by its failures, for good: ticks from before the pause are owed until it ends
+			if j.Spec.Switch.Paused.Covers(time.Now()) || isFrozen(m, name, time.Now()) {
+				continue // for good, by its failures, or as the end of a freeze was lost: earlier ticks are owed until it ends
 			}
 			total := j.Spec.ActiveLayout().Shards
 			if n := len(m.Shards(name)); j.Spec.Resizing() || n != total || j.Ownable != (total == 0) {

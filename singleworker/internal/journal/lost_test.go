@@ -1,0 +1,61 @@
+package journal_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/swjobs/singleworker/singleworker/history"
+	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+)
+
+// The servers lose the result of a run that they had acknowledged. Its owner writes it again, with
+// the removal of its request, and the runner hears nothing.
+func TestLostResultIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+		a := start(g, "a")
+		o := a.Ownership()
+		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
+		before := g.Server.Snapshot()
+		result := roomtest.Outcome(claimed, history.StateOK)
+		result.Plan.Request = "q1"
+		ended := a.MustCommit(result)
+		if err := g.Server.Restore(before); err != nil {
+			t.Fatal(err)
+		}
+		roomtest.Pass(roomtest.SessionTimeout)
+		g.WantRecords(ended, "r1 ok")
+		wantRequests(g)
+		a.Runner.Lock()
+		defer a.Runner.Unlock()
+		if len(a.Disowned) > 0 {
+			t.Errorf("the slot was lost: %v", a.Disowned)
+		}
+	})
+}
+
+// They lose a run with its claim: its owner begins again at the record and the request that are
+// there.
+func TestLostRunIsForgotten(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+		a := start(g, "a")
+		o := a.Ownership()
+		before := g.Server.Snapshot()
+		result := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
+		result.Plan.Request = "q1"
+		a.MustCommit(result)
+		if err := g.Server.Restore(before); err != nil {
+			t.Fatal(err)
+		}
+		roomtest.Pass(roomtest.SessionTimeout)
+		if again := a.Ownership(); !slices.Equal(a.Requests(), []string{"q1"}) || again.Record.RunID != "" {
+			t.Errorf("the runner knows requests %q, and run %q", a.Requests(), again.Record.RunID)
+		}
+	})
+}
