@@ -204,8 +204,8 @@ func TestMaxRunningDelaysReruns(t *testing.T) {
 	})
 }
 
-// A job that waits for places of a limit leaves the line when its tick is too old, and when it waits
-// for other runs of this instance instead.
+// A job that waits for places of a limit leaves the line when its tick is too old, and when it
+// waits for other runs of this instance instead.
 func TestWhoWantsNoPlacesLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -304,7 +304,11 @@ func (l *ledger) checkAccountOf(acc *account, tick int64) {
 // isCalm reports whether a tick came when its slot had had the same owner for a while and nothing
 // happened.
 func (l *ledger) isCalm(slot string, tick time.Time) bool {
-	return tick.After(l.calmFrom) && l.calmTo.Sub(tick) > settledWithin && slices.ContainsFunc(l.reigns[slot], func(r *reign) bool {
+	due := tick
+	if j := l.model.Jobs[slot]; j != nil {
+		due = tick.Add(j.Spec.Job.Jitter)
+	}
+	return tick.After(l.calmFrom) && l.calmTo.Sub(due) > settledWithin && slices.ContainsFunc(l.reigns[slot], func(r *reign) bool {
 		// A dead owner's reign lasts as long as nobody may take the slot, or has room.
 		return r.at.Before(l.calmFrom) && (r.endBy == 0 || !r.end.Before(l.calmTo)) && r.beatsAfter(l.calmFrom) > 0
 	})

@@ -134,6 +134,9 @@ func (w *world) changing() (job, what string) {
 			if j.Spec.Switch.Paused.Covers(time.Now()) || isFrozen(m, name, time.Now()) {
 				continue // for good, by its failures, or as the end of a freeze was lost: earlier ticks are owed until it ends
 			}
+			if l := j.Spec.Layout; l != nil && time.Until(time.UnixMilli(l.Until)) > w.changedWithin() {
+				continue // dated by ZooKeeper's clock while that was far ahead
+			}
 			total := j.Spec.ActiveLayout().Shards
 			if n := len(m.Shards(name)); j.Spec.Resizing() || n != total || j.Ownable != (total == 0) {
 				job, what = name, fmt.Sprintf("%+v, nodes of %d shards; ownable: %v", j.Spec, n, j.Ownable)

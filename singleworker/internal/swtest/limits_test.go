@@ -192,8 +192,8 @@ func TestNeedOfTwoPlacesIsMet(t *testing.T) {
 	})
 }
 
-// Slots that need places of two limits, and get their turn for one while the other's are taken, hold
-// up nobody who needs the first alone.
+// Slots that need places of two limits, and get their turn for one while the other's are taken,
+// hold up nobody who needs the first alone.
 func TestTurnThatIsOfNoUseIsPassedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 		setLimit(t, c, 1)

@@ -183,8 +183,8 @@ func (v View) abandoned() Plan {
 	}
 	if v.rerun(run) {
 		plan.Record.Run, plan.Entries = run, []Entry{{Run: run}}
-		// What became of the run is recorded now if the next one may have to wait: for places, too, which
-		// this run holds until then, and of which it may be the last.
+		// What became of the run is recorded now if the next one may have to wait: for places, too,
+		// which this run holds until then, perhaps the last ones.
 		if v.held(run) || v.Full || len(v.Policy.Limits) > 0 {
 			plan.Record.NextAttempt, plan.Record.NextAttemptAt = history.NextRerun, run.Ended
 		} else {
