@@ -36,8 +36,9 @@ func (v View) always() (plan Plan) {
 		return plan
 	}
 	due := v.restartAt(v.Record)
-	// A clock that was set back must not prolong the wait.
-	if due.After(v.Now) && !v.Now.Before(time.UnixMilli(v.Record.Ended)) {
+	// A clock that was set back must not prolong the wait, unless ticks of a former schedule are still
+	// to be recorded, for which its time has not come.
+	if owes := v.Record.Watermark < v.Since.UnixMilli(); due.After(v.Now) && (owes || !v.Now.Before(time.UnixMilli(v.Record.Ended))) {
 		return Plan{Wake: due}
 	}
 	tick := due

@@ -74,6 +74,21 @@ func TestAlwaysRepeatsNothing(t *testing.T) {
 	}
 }
 
+// A job that ran at times becomes one that always runs, and its owner's clock is behind the last
+// run: it waits until it can record the former ticks, of which it would else pass over some.
+func TestAlwaysPassesOverNoFormerTick(t *testing.T) {
+	t.Parallel()
+	v := situation{schedule: "@always", through: "10:00", last: run(t, history.StateOK, "10:00", me, "10:00", "10:00:05"), now: "09:59"}.view(t)
+	minutely := situation{now: "09:59"}.view(t)
+	v.Former = []ticks.Former{{Schedule: minutely.Schedule, Since: v.Since}}
+	v.Since = at(t, "10:03:30")
+	if plan := ticks.Next(v); plan.Change || plan.Wake.Before(v.Since) {
+		t.Errorf("%+v, want to wait until 10:03:30", plan)
+	}
+	v.Now = at(t, "10:03:31")
+	wantPlan(t, v, "missed(schedule_changed) 10:01 to 10:03, 3; through 10:03:30")
+}
+
 // Runs were asked for, and the job became one that always runs before they began: they are
 // withdrawn, one after the other, also in a pause, after the runs that are to be repeated.
 func TestAlwaysWithdrawsRequests(t *testing.T) {

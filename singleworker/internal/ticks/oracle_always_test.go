@@ -99,7 +99,7 @@ func (c *checker) judgeAlways(v ticks.View, p ticks.Plan) {
 		c.judgeFormer(v, p)
 	case len(former) > 0:
 		c.judgeFormer(v, p)
-	case due > now && now >= r.Ended:
+	case due > now && (now >= r.Ended || r.Watermark < v.Since.UnixMilli()):
 		c.wantNothing(p)
 		if !p.Wake.Equal(time.UnixMilli(due)) {
 			c.w.failf("(6) the next run at %s; the plan: %s", clock(due), say(r, p))
