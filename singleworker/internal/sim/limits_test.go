@@ -64,8 +64,8 @@ func (w *world) checkRunning() {
 	}
 	changes := make(map[*swtest.Instance][]change)
 	for _, r := range w.cluster.Runs() {
-		if w.ledger.endless[r.ID] {
-			continue // it neither counts nor waits
+		if x := w.ledger.lost; w.ledger.endless[r.ID] || x != nil && x.claims[r.ID] {
+			continue // it neither counts nor waits, or its claim was lost, and so whether that is so
 		}
 		changes[r.Instance] = append(changes[r.Instance], change{r.Started, 1})
 		if !r.Ended.IsZero() {

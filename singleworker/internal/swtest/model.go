@@ -62,7 +62,7 @@ func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 func (c *Cluster) View(f func(m *Model)) {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	c.follow(math.MaxInt64)
+	c.follow(c.through())
 	f(c.model)
 }
 
@@ -80,20 +80,29 @@ func (c *Cluster) follow(through int64) {
 	}
 }
 
-// Snapshot is the server's. Do not call View, or anything that uses it, until it is restored.
+// through is up to where the log is followed: transactions after a snapshot that is to be restored
+// are lost.
+func (c *Cluster) through() int64 {
+	if c.kept != nil {
+		return c.kept.Zxid()
+	}
+	return math.MaxInt64
+}
+
+// Snapshot is the server's. View shows nothing later until it is restored.
 func (c *Cluster) Snapshot() *zkdev.Snapshot {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	snapshot := c.Server.Snapshot()
-	c.follow(snapshot.Zxid())
-	return snapshot
+	c.kept = c.Server.Snapshot()
+	c.follow(c.through())
+	return c.kept
 }
 
 // Restore has the server lose the transactions after the latest snapshot.
 func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	c.applied = c.Server.Zxid()
+	c.applied, c.kept = c.Server.Zxid(), nil
 	return c.Server.Restore(snapshot)
 }
 
@@ -101,7 +110,7 @@ func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 func (c *Cluster) Reset(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	if c.applied > snapshot.Zxid() {
+	if c.kept = nil; c.applied > snapshot.Zxid() {
 		c.model, c.applied = nil, 0
 	}
 	return c.Server.Reset(snapshot)
