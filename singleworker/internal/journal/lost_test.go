@@ -29,8 +29,8 @@ func TestLostResultIsWrittenAgain(t *testing.T) {
 		roomtest.Pass(roomtest.SessionTimeout)
 		g.WantRecords(ended, "r1 ok")
 		wantRequests(g)
-		a.Runner.Lock()
-		defer a.Runner.Unlock()
+		a.Lock()
+		defer a.Unlock()
 		if len(a.Disowned) > 0 {
 			t.Errorf("the slot was lost: %v", a.Disowned)
 		}

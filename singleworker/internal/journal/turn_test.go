@@ -36,9 +36,9 @@ func sharing(g *roomtest.Group, slots ...string) *roomtest.Rooms {
 
 // claimPlace claims a tick of a job, and the place.
 func claimPlace(a *roomtest.Rooms, slot string, tick int64) (zkrec.Tick, error) {
-	a.Runner.Lock()
+	a.Lock()
 	o := a.Owned[slot]
-	a.Runner.Unlock()
+	a.Unlock()
 	c := roomtest.Claim(o, *o.Record, slot, tick)
 	c.Plan.Opens, c.Limits = true, api
 	return roomtest.Written(a.Journal, c)
@@ -122,9 +122,9 @@ func TestTurnThatIsNotUsed(t *testing.T) {
 					wait = 100 * time.Millisecond
 				}
 				roomtest.Pass(wait)
-				a.Runner.Lock()
+				a.Lock()
 				called := slices.Clone(a.Rooms)
-				a.Runner.Unlock()
+				a.Unlock()
 				if want := []string{"second", "third"}; !slices.Equal(called, want) {
 					t.Errorf("turns of %v, want %v", called, want)
 				}
