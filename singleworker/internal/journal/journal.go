@@ -96,6 +96,8 @@ type owned struct {
 
 	loading  bool // the slot's node is being read
 	loaded   bool // it was
+	dated    bool // it is read because a wrong clock may have dated it
+	lost     bool // that shows that the servers have lost a change
 	told     bool // the runner was
 	busy     bool // as the protocol was told; at first it is, when the slot's node is read
 	requests requests
@@ -197,7 +199,7 @@ func (j *Journal) Sync() {
 	nodes.agenda.Due(func(n *node) {
 		if n.own != nil {
 			if !n.busy && n.isDatedAhead(clock) {
-				n.known, n.own.loaded = false, false // a watcher corrects what a wrong clock has dated
+				n.known, n.own.loaded, n.own.dated = false, false, true // a watcher corrects that
 			}
 			j.load(n.slot, n.own)
 			if now >= n.own.requests.nextLook {
@@ -246,14 +248,15 @@ func (j *Journal) load(slot string, own *owned) {
 		return
 	}
 	own.loading = true
-	was := j.nodes.bySlot[slot].record
+	was := j.nodes.bySlot[slot].version
 	j.enqueue(slot, &write{kind: load, commit: noCommit, done: func(_ *zkrec.Tick, err error) {
 		own.loading = false
 		if err == nil && j.nodes.owned(slot) == own {
 			own.loaded = true
-			if own.told && !j.nodes.bySlot[slot].record.Same(*was) {
+			if changed := own.lost || own.dated && j.nodes.bySlot[slot].version != was; changed && own.told {
 				j.runner.Disown(slot, errChanged) // it keeps the record that it has otherwise
 			}
+			own.lost, own.dated = false, false
 			j.announce(slot)
 		}
 	}})

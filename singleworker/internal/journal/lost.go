@@ -26,7 +26,9 @@ func (f fetching) findLost(read Stored) {
 	}
 	n.own.requests.done, n.own.requests.taken = nil, nil
 	f.ReadRequests(n.slot)
-	if known.Open() || !record.Open() || known.RunID != record.RunID {
+	isResult := !known.Open() && record.Open() && known.RunID == record.RunID
+	n.own.lost = n.own.loading && (!isResult || known.Watermark != record.Watermark)
+	if !isResult {
 		return
 	}
 	f.loop.Log.Warn("ZooKeeper has lost the result of a run: it is recorded again", "job", n.slot, "run_id", record.RunID)

@@ -3,6 +3,7 @@ package journal_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
@@ -29,6 +30,36 @@ func TestLostResultIsWrittenAgain(t *testing.T) {
 		roomtest.Pass(roomtest.SessionTimeout)
 		g.WantRecords(ended, "r1 ok")
 		wantRequests(g)
+		a.Lock()
+		defer a.Unlock()
+		if len(a.Disowned) > 0 {
+			t.Errorf("the slot was lost: %v", a.Disowned)
+		}
+	})
+}
+
+// A connection breaks, and a claim waits for the next one. The record that is read again has it,
+// and the runner knows that.
+func TestReconnectTellsTheRunnerNothing(t *testing.T) {
+	t.Parallel()
+	roomtest.InGroup(t, func(g *roomtest.Group) {
+		g.Submit("job")
+		a := start(g, "a")
+		o := a.Ownership()
+		ended := a.MustCommit(roomtest.Outcome(a.MustCommit(roomtest.Claim(o, *o.Record, "r1", 60)), history.StateOK))
+		a.Client.Partition()
+		roomtest.Pass(time.Millisecond)
+		answer := make(chan error, 1)
+		go func() {
+			_, err := roomtest.Written(a.Journal, roomtest.Claim(o, ended, "r2", 120))
+			answer <- err
+		}()
+		roomtest.Pass(time.Millisecond)
+		a.Client.Heal()
+		if err := <-answer; err != nil {
+			t.Errorf("the claim: %v", err)
+		}
+		roomtest.Pass(roomtest.SyncPeriod)
 		a.Lock()
 		defer a.Unlock()
 		if len(a.Disowned) > 0 {
