@@ -83,7 +83,6 @@ func TestLostLeaveIsMadeAgain(t *testing.T) {
 		if err := g.Server.Restore(before); err != nil {
 			t.Fatal(err)
 		}
-		g.WantNodes(true, inLine)
 		roomtest.Pass(roomtest.SessionTimeout)
 		g.WantNodes(false, inLine)
 		a.MustCommit(roomtest.Outcome(claimed, history.StateOK))
