@@ -43,7 +43,7 @@ func (w *world) forget() {
 // The log is not read in between.
 func (w *world) keep() (lose func()) {
 	w.notef("a snapshot is made")
-	snapshot := w.cluster.Snapshot()
+	snapshot := w.cluster.Server.Snapshot()
 	log := w.cluster.Server.LogAfter(w.ledger.through)
 	end := slices.IndexFunc(log, func(txn zkdev.Txn) bool { return txn.Zxid > snapshot.Zxid() })
 	if end < 0 {
@@ -267,7 +267,7 @@ func forgotten(t *testing.T) evidence {
 	s := &scene{Cluster: swtest.New(t, swtest.Config{SessionTimeout: session}), t: t, schedule: "* * * * * ?", brief: true}
 	s.beginDivided(&breach{})
 	time.Sleep(500 * time.Millisecond) // between two ticks
-	snapshot, from := s.Snapshot(), time.Now()
+	snapshot, from := s.Server.Snapshot(), time.Now()
 	time.Sleep(3 * time.Second)
 	s.force("a", "b")
 	lost := loss{from: from, to: time.Now(), first: snapshot.Zxid(), last: s.Server.Zxid()}

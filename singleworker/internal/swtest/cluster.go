@@ -60,8 +60,8 @@ type Cluster struct {
 
 	modelMu sync.Mutex // guards what follows; held while the server is asked for its log
 	model   *Model
-	applied int64           // zxid up to which the log is in it
-	kept    *zkdev.Snapshot // taken, and not restored yet
+	applied int64 // zxid up to which the log is in it
+	lost    []loss
 }
 
 // Note is something that happened to the cluster, for the report of a failure.

@@ -223,11 +223,11 @@ func TestPlaceThatComesBack(t *testing.T) {
 			exact(t, func(t *testing.T, c *swtest.Cluster) { //nolint:thelper // the test itself
 				const jobs = 3
 				latched(t, c, 2, jobs, "* * * * * ?", working(0))
-				backup := c.Snapshot()
+				backup := c.Server.Snapshot()
 				operate(t, c, func(a *admin.Client) error {
 					_, err := a.Disable(t.Context(), "i0", admin.OrderOptions{})
 					if !enabled {
-						backup = c.Snapshot()
+						backup = c.Server.Snapshot()
 					}
 					return err
 				})

@@ -2,7 +2,7 @@ package swtest
 
 import (
 	"maps"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/ledger"
@@ -62,47 +62,27 @@ func Transactions(log []zkdev.Txn) (txns []*txnlog.Txn) {
 func (c *Cluster) View(f func(m *Model)) {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	c.follow(c.through())
-	f(c.model)
-}
-
-// follow takes in the log, up to a zxid.
-func (c *Cluster) follow(through int64) {
 	if c.model == nil {
 		c.model = ledger.NewModel(c.tree)
 	}
-	for _, txn := range Transactions(c.Server.LogAfter(c.applied)) { // all that one zxid has done is logged at once
-		if txn.Zxid > through {
-			return
+	for _, txn := range Transactions(c.Server.LogAfter(c.applied)) {
+		if !slices.ContainsFunc(c.lost, func(x loss) bool { return txn.Zxid > x.after && txn.Zxid <= x.last }) {
+			c.model.Apply(txn)
 		}
-		c.model.Apply(txn)
 		c.applied = txn.Zxid
 	}
+	f(c.model)
 }
 
-// through is up to where the log is followed: transactions after a snapshot that is to be restored
-// are lost.
-func (c *Cluster) through() int64 {
-	if c.kept != nil {
-		return c.kept.Zxid()
-	}
-	return math.MaxInt64
-}
+// loss is of the transactions after one, by zxid, up to the last one.
+type loss struct{ after, last int64 }
 
-// Snapshot is the server's. View shows nothing later until it is restored.
-func (c *Cluster) Snapshot() *zkdev.Snapshot {
-	c.modelMu.Lock()
-	defer c.modelMu.Unlock()
-	c.kept = c.Server.Snapshot()
-	c.follow(c.through())
-	return c.kept
-}
-
-// Restore has the server lose the transactions after the latest snapshot.
+// Restore has the server lose the transactions after a snapshot of it.
 func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	c.applied, c.kept = c.Server.Zxid(), nil
+	c.lost = append(c.lost, loss{snapshot.Zxid(), c.Server.Zxid()})
+	c.model, c.applied = nil, 0
 	return c.Server.Restore(snapshot)
 }
 
@@ -110,9 +90,8 @@ func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
 func (c *Cluster) Reset(snapshot *zkdev.Snapshot) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
-	if c.kept = nil; c.applied > snapshot.Zxid() {
-		c.model, c.applied = nil, 0
-	}
+	c.lost = slices.DeleteFunc(c.lost, func(x loss) bool { return x.last > snapshot.Zxid() }) // their zxids are used again
+	c.model, c.applied = nil, 0
 	return c.Server.Reset(snapshot)
 }
 
