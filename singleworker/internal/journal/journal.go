@@ -176,11 +176,12 @@ func (j *Journal) Joined() {
 	j.Gates.forget()
 	j.Places.Joined()
 	j.Signal.Joined(nil) // which has the requests read again
+	now := j.loop.Now()
 	for _, slot := range slices.Sorted(maps.Keys(j.nodes.bySlot)) {
 		n := j.nodes.bySlot[slot]
 		n.known = false
 		j.nodes.agenda.Wake(n)
-		if n.own != nil && n.mayBeLost(j.loop.Now()) {
+		if n.own != nil && n.mayBeLost(now) {
 			n.own.loaded = false
 			j.load(slot, n.own)
 		}

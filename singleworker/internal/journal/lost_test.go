@@ -7,18 +7,24 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/history"
 	"github.com/swjobs/singleworker/singleworker/internal/roomtest"
-	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
 )
+
+// wantKept expects that the runner has heard of no slot that was lost.
+func wantKept(t *testing.T, a *roomtest.Rooms) {
+	t.Helper()
+	a.Lock()
+	defer a.Unlock()
+	if len(a.Disowned) > 0 {
+		t.Errorf("the slot was lost: %v", a.Disowned)
+	}
+}
 
 // The servers lose the result of a run that they had acknowledged. Its owner writes it again, with
 // the removal of its request, and the runner hears nothing.
 func TestLostResultIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		before := g.Server.Snapshot()
 		result := roomtest.Outcome(claimed, history.StateOK)
@@ -30,11 +36,7 @@ func TestLostResultIsWrittenAgain(t *testing.T) {
 		roomtest.Pass(roomtest.SessionTimeout)
 		g.WantRecords(ended, "r1 ok")
 		wantRequests(g)
-		a.Lock()
-		defer a.Unlock()
-		if len(a.Disowned) > 0 {
-			t.Errorf("the slot was lost: %v", a.Disowned)
-		}
+		wantKept(t, a)
 	})
 }
 
@@ -60,11 +62,7 @@ func TestReconnectTellsTheRunnerNothing(t *testing.T) {
 			t.Errorf("the claim: %v", err)
 		}
 		roomtest.Pass(roomtest.SyncPeriod)
-		a.Lock()
-		defer a.Unlock()
-		if len(a.Disowned) > 0 {
-			t.Errorf("the slot was lost: %v", a.Disowned)
-		}
+		wantKept(t, a)
 	})
 }
 
@@ -73,10 +71,7 @@ func TestReconnectTellsTheRunnerNothing(t *testing.T) {
 func TestLostRunIsForgotten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		before := g.Server.Snapshot()
 		result := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
 		result.Plan.Request = "q1"

@@ -290,12 +290,6 @@ func (ps *Places) given(changed []placeChange) {
 // call has the runner decide again on the slots that come next, as far as there are places: at most
 // so many of them.
 func (ps *Places) call(l *limit, atMost int) {
-	if ps.journal.runner.Full() { // they wait for other runs, and leave the places to other instances
-		for _, w := range slices.Clone(l.waiting) {
-			ps.remove(w.slot)
-			ps.journal.runner.Room(w.slot)
-		}
-	}
 	free, called := ps.free(l), 0
 	for _, w := range l.called {
 		called += w.need

@@ -34,6 +34,15 @@ func wantRequests(g *roomtest.Group, want ...string) {
 	}
 }
 
+// asked is an instance that owns the job, of which request q1 wants a run.
+func asked(g *roomtest.Group) (*roomtest.Rooms, journal.Ownership) {
+	g.T.Helper()
+	g.Submit("job")
+	g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
+	a := start(g, "a")
+	return a, a.Ownership()
+}
+
 // manualClaim is a commit that opens the manual run requested by q1.
 func manualClaim(o journal.Ownership, from zkrec.Tick, id string) ticks.Commit {
 	c := roomtest.Claim(o, from, id, 60)
@@ -93,10 +102,7 @@ func TestRequestsAreReportedInOrder(t *testing.T) {
 func TestManualRunAndItsResult(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		roomtest.Pass(roomtest.SyncPeriod)
 		wantRequests(g, "q1")
@@ -126,10 +132,7 @@ func TestCanceledRequestOpensNoRun(t *testing.T) {
 func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		g.Remove(g.Tree.Request("job", "q1"))
 		skipped := roomtest.Commit(o, claimed, claimed)
@@ -145,10 +148,7 @@ func TestRequestIsCanceledDuringItsRun(t *testing.T) {
 func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
 		c.Plan.Request = "q1"
 		g.Remove(g.Tree.Request("job", "q1"))
@@ -161,10 +161,7 @@ func TestRequestIsGoneWhenTheResultIsWritten(t *testing.T) {
 func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		c := roomtest.Outcome(a.MustCommit(manualClaim(o, *o.Record, "r1")), history.StateOK)
 		c.Plan.Request = "q1"
 		g.Create(g.Tree.Request("job", "q1")+"/note", "")
@@ -185,10 +182,7 @@ func TestRequestStaysWhenTheResultIsWritten(t *testing.T) {
 func TestRequestIsCanceledBeforeTheSecondAttempt(t *testing.T) {
 	t.Parallel()
 	roomtest.InGroup(t, func(g *roomtest.Group) {
-		g.Submit("job")
-		g.Ask("q1", zkrec.Request{Kind: zkrec.RequestRun})
-		a := start(g, "a")
-		o := a.Ownership()
+		a, o := asked(g)
 		claimed := a.MustCommit(manualClaim(o, *o.Record, "r1"))
 		g.Remove(g.Tree.Request("job", "q1"))
 		if _, err := roomtest.Written(a.Journal, manualClaim(o, claimed, "r2")); !errors.Is(err, ticks.ErrNoRequest) {

@@ -137,8 +137,8 @@ func (l *Ledger) judgePast(j *Job, t *touch, rec zkrec.Tick, request zkrec.Reque
 }
 
 // judgeRuns verifies that a claim counts its tick, once, if the job has MaxRuns, and that nothing
-// else changes the count. A claim of no further tick leaves the count of a former schedule alone as
-// long as some of that's ticks may be without a fate.
+// else changes the count. A claim of no further tick leaves the count alone while ticks of a former
+// schedule may be without a fate.
 func (l *Ledger) judgeRuns(j *Job, last, rec zkrec.Tick) {
 	n, since := last.Runs, last.RunsSince
 	first := rec.Manual == "" && rec.Tick > last.Watermark

@@ -204,25 +204,26 @@ func TestMaxRunningDelaysReruns(t *testing.T) {
 	})
 }
 
-// A job that waits for places of a limit leaves the line when its tick is too old, and when it
-// waits for other runs of this instance instead.
+// A job that waits for places of a limit leaves the line when its tick is too old, when it waits
+// for other runs of this instance instead, and when it needs none any more.
 func TestWhoWantsNoPlacesLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		grace time.Duration
-		busy  bool
-	}{"too old": {grace: 5 * time.Second}, "full": {busy: true}} {
+		grace       time.Duration
+		busy, freed bool
+	}{"too old": {grace: 5 * time.Second}, "full": {busy: true}, "needs none": {freed: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := limited(t, 1)
 				w.keeper.pull = func(c ticks.Commit) (l lever) {
-					if c.Slot == "job" && c.Opens() {
+					if len(c.Limits) > 0 && c.Opens() {
 						l.refuse = ticks.ErrLimited
 					}
 					return l
 				}
-				w.own(withPolicy(w.job("job", "0 * * * * ?", nil), ticks.Policy{MisfireGrace: test.grace}))
+				j := w.job("job", "0 * * * * ?", nil)
+				w.own(withPolicy(j, ticks.Policy{MisfireGrace: test.grace, Limits: map[string]int{"api": 1}}))
 				if test.busy {
 					w.own(w.job("long", "2 * * * * ?", working(20*time.Second)))
 				}
@@ -231,6 +232,9 @@ func TestWhoWantsNoPlacesLeavesTheLine(t *testing.T) {
 					t.Errorf("%v left the line when the tick was a second old", left)
 				}
 				pass(10 * time.Second)
+				if test.freed {
+					w.own(withPolicy(j, ticks.Policy{}))
+				}
 				w.runner.Room("job")
 				pass(time.Second)
 				if left := w.keeper.leavers(); !slices.Equal(left, []string{"job"}) {

@@ -40,7 +40,7 @@ const firstStep = 1 << 32
 // bringUp submits jobs and starts instances.
 func (w *world) bringUp() {
 	w.setCalendars()
-	w.setLimits(mostNeeded)
+	w.setLimits()
 	for k := range w.shards {
 		if w.step(0) && (k < 5 || w.rng.IntN(4) > 0) {
 			w.submit(k)

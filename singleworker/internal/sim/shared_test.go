@@ -46,13 +46,13 @@ func (w *world) nameLimits(job *jobs.Job) {
 	onlyWhatFits(job)
 }
 
-// setLimits gives each limit at least so many places.
-func (w *world) setLimits(least int) {
+// setLimits gives each limit at least as many places as a job needs.
+func (w *world) setLimits() {
 	if !w.Shared {
 		return
 	}
 	for _, name := range limitNames {
-		w.setLimit(name, least+w.rng.IntN(4))
+		w.setLimit(name, mostNeeded+w.rng.IntN(4))
 	}
 }
 

@@ -449,7 +449,7 @@ func (w *world) endFaults() {
 	close(w.quiet)
 	w.later.Wait()
 	w.setCalendars()
-	w.setLimits(mostNeeded)
+	w.setLimits()
 	w.setFamilies()
 	w.cluster.Server.SetClock(0)
 	for _, i := range w.cluster.Instances() {
