@@ -8,12 +8,19 @@ shopt -s inherit_errexit
 # The jar's manifest lists its dependencies, but no logging backend.
 readonly debian_jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar
 
-# The newer ZooKeeper is in the next release of Debian. A server needs this much of it.
-readonly newer=3.9 newer_suite=trixie
-readonly newer_packages=(libzookeeper-java libslf4j-java libdropwizard-metrics-java libnetty-java libsnappy-java)
-readonly newer_jars=(zookeeper zookeeper-jute slf4j-api slf4j-simple metrics-core snappy-java
-	netty-{buffer,codec,common,handler,resolver,transport,transport-native-epoll,transport-native-unix-common})
-readonly newer_home=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/singleworker/zookeeper-$newer
+# The ZooKeepers of other releases of Debian: a server needs this much of them.
+readonly -A suites=([3.4]=bullseye [3.9]=trixie)
+readonly -A packages=(
+	[3.4]="libzookeeper-java libslf4j-java liblog4j1.2-java"
+	[3.9]="libzookeeper-java libslf4j-java libdropwizard-metrics-java libnetty-java libsnappy-java"
+)
+readonly -A jars_of=(
+	[3.4]="zookeeper slf4j-api slf4j-simple log4j-1.2"
+	[3.9]="zookeeper zookeeper-jute slf4j-api slf4j-simple metrics-core snappy-java
+		netty-buffer netty-codec netty-common netty-handler netty-resolver netty-transport
+		netty-transport-native-epoll netty-transport-native-unix-common"
+)
+readonly homes=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/singleworker/zookeeper
 readonly java="${JAVA_HOME:+$JAVA_HOME/bin/}java"
 
 usage() {
@@ -23,7 +30,7 @@ usage() {
 		  install        make a ZooKeeper available; does nothing when one is
 		  install kazoo  kazoo, too: the client for Python, for the tests of zkdev
 		  install curator  Apache Curator, too, and a JDK: for the test of package latch
-		  install 3.9    the ZooKeeper of Debian's next release, unpacked and not installed; needs python3
+		  install 3.9    the ZooKeeper of another release of Debian, unpacked and not installed: 3.4 or 3.9; needs python3
 		  home 3.9       print the ZOOKEEPER_HOME of that
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
 		  run DIR PORT N SERVER...  the same as server N of an ensemble. Each SERVER is where one of
@@ -97,31 +104,35 @@ install() {
 	fi
 }
 
-# install_newer unpacks the newer ZooKeeper into newer_home, once. apt-get checks the suite's signature and the packages' checksums.
-# Manifests of Debian's jars name others by absolute paths, which are those of the release that is installed: they are left out.
-install_newer() {
-	! compgen -G "$newer_home/lib/zookeeper-$newer.*.jar" >/dev/null || return 0
-	[[ -x /usr/bin/python3 ]] && command -v apt-get >/dev/null || die "ZooKeeper $newer is unpacked from Debian's packages, with python3. Elsewhere unpack Apache's, and set ZOOKEEPER_HOME"
-	local work list
-	mkdir -p "${newer_home%/*}"
-	work=$(mktemp -d "$newer_home.XXXXXX")
+# install_other VERSION unpacks a ZooKeeper of another release of Debian into its home, once. apt-get checks the suite's signature and
+# the packages' checksums. Manifests of Debian's jars name others by absolute paths, which are those of the release that is installed:
+# they are left out.
+install_other() {
+	local version=$1 home=$homes-$1 suite=${suites[$1]} work list
+	! compgen -G "$home/lib/zookeeper-$version.*.jar" >/dev/null || return 0
+	[[ -x /usr/bin/python3 ]] && command -v apt-get >/dev/null || die "ZooKeeper $version is unpacked from Debian's packages, with python3. Elsewhere unpack Apache's, and set ZOOKEEPER_HOME"
+	local -a download jars
+	read -r -a download <<<"${packages[$version]}"
+	read -r -a jars -d '' <<<"${jars_of[$version]}" || :
+	mkdir -p "${home%/*}"
+	work=$(mktemp -d "$home.XXXXXX")
 	# shellcheck disable=SC2064 # the name is wanted as it is now
 	trap "rm -rf '$work'" EXIT
 	mkdir -p "$work"/{lists,cache/archives}/partial "$work"/{packages,root,home/lib}
-	list=$work/$newer_suite.list
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $newer_suite main" >"$list"
+	list=$work/$suite.list
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" >"$list"
 	local -a apt=(apt-get -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists"
 		-o Dir::State::Status=/dev/null -o Dir::Cache="$work/cache" -o APT::Sandbox::User= -o Acquire::Languages=none)
-	echo "zookeeper.sh: unpacking ZooKeeper $newer of Debian $newer_suite into $newer_home"
-	if ! { "${apt[@]}" update && cd "$work/packages" && "${apt[@]}" download "${newer_packages[@]}"; } >"$work/log" 2>&1 </dev/null; then
+	echo "zookeeper.sh: unpacking ZooKeeper $version of Debian $suite into $home"
+	if ! { "${apt[@]}" update && cd "$work/packages" && "${apt[@]}" download "${download[@]}"; } >"$work/log" 2>&1 </dev/null; then
 		cat "$work/log" >&2
-		die "apt-get could not get ${newer_packages[*]} of Debian $newer_suite: see its output above"
+		die "apt-get could not get ${download[*]} of Debian $suite: see its output above"
 	fi
 	local package
 	for package in *.deb; do
 		dpkg -x "$package" "$work/root"
 	done
-	/usr/bin/python3 - "$work" "${newer_jars[@]}" <<-'END'
+	/usr/bin/python3 - "$work" "${jars[@]}" <<-'END'
 		import os, sys, zipfile
 		work = sys.argv[1]
 		for name in sys.argv[2:]:
@@ -131,7 +142,7 @@ install_newer() {
 		            if entry.filename != "META-INF/MANIFEST.MF":
 		                copy.writestr(entry, jar.read(entry))
 	END
-	mv -T "$work/home" "$newer_home"
+	mv -T "$work/home" "$home"
 }
 
 # need_zookeeper sets jars, or dies saying what to install.
@@ -256,8 +267,10 @@ install:1) install ;;
 install:2)
 	case $2 in
 	kazoo | curator) install "$2" ;;
-	"$newer") install_newer ;;
-	*) die "install knows kazoo, curator and $newer, not '$2'" ;;
+	*)
+		[[ -n ${suites[$2]:-} ]] || die "install knows kazoo, curator, 3.4 and 3.9, not '$2'"
+		install_other "$2"
+		;;
 	esac
 	;;
 run:3) run "$2" "$3" ;;
@@ -265,8 +278,8 @@ run:[5-9]) run "${@:2}" ;;
 check:1) check ;;
 version:1) version ;;
 home:2)
-	[[ $2 == "$newer" ]] || die "home knows $newer, not '$2'"
-	echo "$newer_home"
+	[[ -n ${suites[$2]:-} ]] || die "home knows 3.4 and 3.9, not '$2'"
+	echo "$homes-$2"
 	;;
 -h:1 | --help:1 | help:1) usage ;;
 *)

@@ -70,7 +70,7 @@ func (o *outbox) hold(record func()) {
 	}
 }
 
-// release holds results back no longeo.
+// release holds results back no longer.
 func (o *outbox) release() {
 	o.holds.Store(false)
 	held := o.held
