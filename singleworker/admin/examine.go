@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/listing"
@@ -19,7 +18,7 @@ type Examination struct {
 	Group
 	// NamesBytes is how long the list of the jobs' names is, as ZooKeeper sends it.
 	NamesBytes int
-	// Limits are those that jobs name, without their Jobs.
+	// Limits are those that jobs name.
 	Limits []Limit
 	// Open is an ErrOpenACL if anybody may change the group although the Client has credentials, or
 	// nil.
@@ -36,11 +35,8 @@ func (c *Client) Examine(ctx context.Context, g Group) (e Examination, err error
 		return e, err
 	}
 	e.NamesBytes = listing.Length(names)
-	if limits := g.limitNames(); len(limits) > 0 {
-		e.Limits, err = retried(ctx, c.conn, "list limits", func() ([]Limit, error) { return c.limits(ctx, limits) })
-		if err != nil && !errors.Is(err, ErrDenied) {
-			return e, err
-		}
+	if e.Limits, err = c.LimitsOf(ctx, g.Jobs); err != nil && !errors.Is(err, ErrDenied) {
+		return e, err
 	}
 	e.Now, e.Ahead, e.Own = c.Clock()
 	e.Open = c.conn.Retry(ctx, func() error { return c.conn.CheckClosed(ctx, c.tree.Root(), c.tree.Instances()) })
@@ -52,13 +48,4 @@ func (c *Client) Examine(ctx context.Context, g Group) (e Examination, err error
 		return e, err
 	}
 	return e, nil // an ACL that may not be read is not open
-}
-
-// limitNames are the limits that jobs of the group name.
-func (g Group) limitNames() (names []string) {
-	for i := range g.Jobs {
-		names = append(names, g.Jobs[i].Job.LimitNames()...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/swjobs/singleworker/singleworker/internal/deeds"
@@ -33,6 +35,27 @@ func (c *Client) Limits(ctx context.Context) ([]Limit, error) {
 		list, err := c.limits(ctx, names)
 		for i := range list {
 			list[i].Jobs = jobNames(users[list[i].Name])
+		}
+		return list, err
+	})
+}
+
+// LimitsOf is Limits for those that some jobs name, with these jobs alone. It reads no specs, and
+// nothing if they name none.
+func (c *Client) LimitsOf(ctx context.Context, jobs []JobStatus) ([]Limit, error) {
+	users := make(map[string][]string)
+	for i := range jobs {
+		for name := range jobs[i].Job.Limits {
+			users[name] = append(users[name], jobs[i].Name)
+		}
+	}
+	if len(users) == 0 {
+		return nil, nil
+	}
+	return retried(ctx, c.conn, "list limits", func() ([]Limit, error) {
+		list, err := c.limits(ctx, slices.Collect(maps.Keys(users)))
+		for i := range list {
+			list[i].Jobs = users[list[i].Name]
 		}
 		return list, err
 	})

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -276,6 +277,10 @@ func TestLeakedPlace(t *testing.T) {
 		e, err := w.c.Examine(w.Context(), g)
 		if w.must(err); len(e.Limits) != 1 || len(e.Limits[0].Held) != 3 || !e.Limits[0].Held[2].Leaked {
 			t.Errorf("examined: %+v", e.Limits)
+		}
+		all, err := w.c.Limits(w.Context())
+		if w.must(err); len(all[0].Jobs) == 0 || !reflect.DeepEqual(e.Limits, all) {
+			t.Errorf("examined: %+v, want %+v", e.Limits, all)
 		}
 	})
 }

@@ -36,7 +36,7 @@ type HeldPlace struct {
 	Slot  string    `json:"job"`   // whose run holds it: a job, or a shard, such as "report[3]"
 	Since time.Time `json:"since,omitzero"`
 	// Leaked means that no open run has the place, so nobody gives it back: see Client.FreePlaces.
-	// Only Client.Limits tells.
+	// Client.Limits and Client.LimitsOf tell.
 	Leaked bool `json:"leaked,omitempty"`
 
 	czxid int64 // of the place

@@ -146,6 +146,10 @@ var requests = map[string]request{
 	},
 	"Calendars": func(ctx context.Context, c *admin.Client) error { _, err := c.Calendars(ctx); return err },
 	"Limits":    func(ctx context.Context, c *admin.Client) error { _, err := c.Limits(ctx); return err },
+	"LimitsOf": func(ctx context.Context, c *admin.Client) error {
+		_, err := c.LimitsOf(ctx, []admin.JobStatus{{Job: job.Job{Name: "job", Limits: map[string]int{"api": 1}}}})
+		return err
+	},
 	"SetLimit": func(ctx context.Context, c *admin.Client) error {
 		_, err := c.SetLimit(ctx, "api", 1, admin.NamedOptions{})
 		return err

@@ -167,11 +167,8 @@ func (c *Collector) fetch(ctx context.Context) (err error) {
 		return err
 	}
 	slices.SortFunc(c.latest.jobs, func(a, b admin.JobStatus) int { return strings.Compare(a.Name, b.Name) })
-	c.latest.limits = nil
-	if slices.ContainsFunc(c.latest.jobs, func(j admin.JobStatus) bool { return len(j.Job.Limits) > 0 }) {
-		if c.latest.limits, err = c.client.Limits(ctx); err != nil {
-			return err
-		}
+	if c.latest.limits, err = c.client.LimitsOf(ctx, c.latest.jobs); err != nil {
+		return err
 	}
 	c.latest.instances, err = c.client.Instances(ctx)
 	return err
