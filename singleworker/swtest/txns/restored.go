@@ -116,6 +116,11 @@ func (l *Log) followOwners(before *Log) {
 	}
 }
 
-// Restore is the number of the restore with which the claim, its result, or the ownership was lost,
-// counted from 1; 0 if it was not lost with data.
-func (c *Claim) Restore() int { return int(c.GoneAt >> restoreShift) }
+// Restore is the number of the restore with which the claim, or its result, was lost, counted from
+// 1. It is 0 if that was not lost, or by the servers themselves.
+func (c *Claim) Restore() int {
+	if c.GoneAt&(1<<restoreShift-1) != 0 {
+		return 0 // a transaction has shown it
+	}
+	return int(c.GoneAt >> restoreShift)
+}

@@ -297,6 +297,9 @@ func TestRestored(t *testing.T) {
 			t.Errorf("%+v was not lost when all was", c)
 		}
 	}
+	if c := other.Claims[0]; c.Restore() != 1 {
+		t.Errorf("lost with restore %d, want the first", c.Restore())
+	}
 	for k, want := range []int{2, 0, 0} {
 		if claims := other.Times[k].Claims; len(claims) != want || slices.ContainsFunc(claims, func(c *Claim) bool { return c.Lost }) {
 			t.Errorf("time %d by itself has claims %v", k, claims)
@@ -304,6 +307,23 @@ func TestRestored(t *testing.T) {
 	}
 	if n := len(other.Restores); n != 2 || other.Restores[0].Through != 0 || other.Restores[0].Lost != len(w.all) || other.Restores[1].Lost != 0 {
 		t.Errorf("restores %+v", other.Restores)
+	}
+}
+
+// A claim that the servers lose by themselves is not lost with the data that was replaced before.
+func TestLostAfterARestore(t *testing.T) {
+	t.Parallel()
+	before := &writer{scribe: newScribe("g")}
+	before.finish()
+	w, first := lostClaim()
+	third := first
+	third.Watermark, third.RunID = at(2).UnixMilli(), "r3"
+	third.Tick = third.Watermark
+	w.write(3, 1, set(tree.Tick("j"), third.Encode(), 3)) // the version that r2 had written
+	w.finish()
+	w.follow(before.Log)
+	if r2 := w.Claims[1]; !r2.Lost || r2.GoneAt <= r2.Zxid || r2.Restore() != 0 {
+		t.Errorf("%+v was lost with restore %d, want none", r2, r2.Restore())
 	}
 }
 
