@@ -32,13 +32,7 @@ func (q *queue) apply(txn *zkdev.Txn, leader string) {
 	if txn.Code != zkdev.OK || path.Dir(txn.Path) != leader {
 		return
 	}
-	if len(q.places) > 0 {
-		if q.deposed == nil {
-			q.deposed = make(map[place]time.Time)
-		}
-		first := q.places[0]
-		q.deposed[place{sid: first.sid, session: first.session}] = txn.Time
-	}
+	q.led(txn.Time)
 	switch txn.Op {
 	case zkdev.OpCreate, zkdev.OpCreate2:
 		q.places = append(q.places, place{txn.Path, string(txn.Data), txn.Session})
@@ -46,6 +40,18 @@ func (q *queue) apply(txn *zkdev.Txn, leader string) {
 		q.places = slices.DeleteFunc(q.places, func(p place) bool { return p.path == txn.Path })
 	default:
 	}
+}
+
+// led notes that the first one has led until then.
+func (q *queue) led(until time.Time) {
+	if len(q.places) == 0 {
+		return
+	}
+	if q.deposed == nil {
+		q.deposed = make(map[place]time.Time)
+	}
+	first := q.places[0]
+	q.deposed[place{sid: first.sid, session: first.session}] = until
 }
 
 // leader is the id of the instance that leads now, or "".

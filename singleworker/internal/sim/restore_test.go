@@ -121,8 +121,10 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 		}
 		l.changes(slot, to)
 	}
+	election := queue{slices.Clone(l.queue.places), l.queue.deposed}
 	for k := range log {
 		txn := &log[k]
+		election.apply(txn, l.tree.Leader())
 		l.lost.last, l.through = txn.Zxid, txn.Zxid
 		l.txns++
 		slot, node, rest, ok := l.model.Split(txn.Path)
@@ -150,6 +152,8 @@ func (l *ledger) forgets(from, to time.Time, first int64, log []zkdev.Txn) {
 			}
 		}
 	}
+	election.led(to) // its session may go on, and it has not heard of its end
+	l.queue.deposed = election.deposed
 }
 
 // readAround reads a log of which the middle was lost.
