@@ -26,6 +26,8 @@ type core struct {
 	controls controls
 	cut      map[int64]bool // partitioned sessions
 	behind   map[*Client]*follower
+	readOnly bool      // see SetReadOnly
+	before   *Snapshot // as it was when it became so
 
 	log     transcript
 	reports struct { // of this minute
@@ -239,6 +241,9 @@ func (k *core) pause(c *conn, d time.Duration, then func()) {
 // wake runs everything that is due.
 func (k *core) wake(now time.Time) {
 	k.ring(now)
+	if k.readOnly {
+		return // it takes a quorum to end a session
+	}
 	for _, id := range k.state.Expired(now) {
 		k.endSession(now, id, true)
 	}
@@ -248,7 +253,7 @@ func (k *core) wake(now time.Time) {
 // awaitExpiry sets the alarm for the next session that can expire. Activity only makes sessions
 // expire later.
 func (k *core) awaitExpiry() {
-	if next, ok := k.state.NextExpiry(); ok {
+	if next, ok := k.state.NextExpiry(); ok && !k.readOnly {
 		k.wakeAt(next)
 	}
 }

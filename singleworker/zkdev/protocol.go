@@ -60,6 +60,7 @@ const (
 	InvalidACL              = Code(wire.InvalidACL)
 	AuthFailed              = Code(wire.AuthFailed)
 	SessionMoved            = Code(wire.SessionMoved)
+	NotReadOnly             = Code(wire.NotReadOnly)
 )
 
 // String returns the name of the result, such as "no node".

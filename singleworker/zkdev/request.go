@@ -69,6 +69,10 @@ func (k *core) apply(c *conn, r *wire.Request, lose bool) {
 		k.finish(c, r.Xid, out)
 		return
 	}
+	if k.readOnly && (r.Op == wire.OpSync || !tree.IsRead(r.Op)) {
+		k.finish(c, r.Xid, tree.Output{Reply: &tree.Reply{Zxid: k.state.Zxid(), Code: wire.NotReadOnly}})
+		return
+	}
 	client := tree.Client{Session: c.session, Conn: c.id, IDs: c.ids}
 	if f := k.behind[c.client]; f != nil && tree.IsRead(r.Op) {
 		if r.Op == wire.OpSync {

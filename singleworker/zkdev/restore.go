@@ -31,6 +31,28 @@ func (s *Server) Restore(n *Snapshot) error {
 	return s.Start()
 }
 
+// SetReadOnly restarts the server as one whose ensemble has lost its quorum, and which was started
+// with readonlymode.enabled: it lets in only clients that ask for one, lets them only read, and
+// ends no session. With false, the quorum is back, and the sessions of those clients, which count
+// as transactions, are forgotten.
+func (s *Server) SetReadOnly(readOnly bool) error {
+	var was *Snapshot
+	s.Stop()
+	s.do(func(k *core) {
+		k.readOnly = readOnly
+		switch was = k.before; {
+		case !readOnly:
+			k.before = nil
+		case was == nil:
+			k.before = &Snapshot{k.state.Clone()}
+		}
+	})
+	if readOnly || was == nil {
+		return s.Start()
+	}
+	return s.Reset(was)
+}
+
 // Reset restarts the server with the data of a snapshot, as after its data directory was replaced
 // by a copy: unlike after [Server.Restore], zxids are used again, and [Server.Log] forgets the lost
 // transactions. Session ids are not: a server begins with one that it takes from its clock. A

@@ -13,6 +13,7 @@ import (
 var (
 	errZxidAhead       = errors.New("the client has seen a later zxid than this server: it was connected to another server, or to an earlier one on this address")
 	errTooManySessions = errors.New("too many sessions")
+	errNotReadOnly     = errors.New("this server is read-only, and the client wants another")
 )
 
 // connect handles the first message of a connection. It returns false if the requested session is
@@ -42,11 +43,14 @@ func (k *core) connect(c *conn, message []byte) bool {
 
 // begin attaches a connection to a new or existing session.
 func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
-	if hello.LastZxid > k.state.Zxid() {
+	switch {
+	case hello.LastZxid > k.state.Zxid():
 		k.complain(c, errZxidAhead)
 		return
-	}
-	if hello.Session == 0 && k.state.CountSessions() >= maxSessions {
+	case k.readOnly && !hello.TakesReadOnly:
+		k.complain(c, errNotReadOnly)
+		return
+	case hello.Session == 0 && k.state.CountSessions() >= maxSessions:
 		k.complain(c, errTooManySessions)
 		return
 	}
@@ -68,7 +72,7 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 	k.awaitExpiry() // a reconnect may have shortened the timeout
 	if !ok {
 		c.session = 0
-		k.send(c, wire.ConnectFrame(0, 0, [wire.PasswordLen]byte{}, hello.HasReadOnly))
+		k.send(c, wire.ConnectFrame(0, 0, [wire.PasswordLen]byte{}, hello.HasReadOnly, k.readOnly))
 		k.hangUp(c, true)
 		return
 	}
@@ -82,7 +86,7 @@ func (k *core) begin(c *conn, hello wire.Connect, lose bool) {
 	c.session, c.ready = granted, true
 	k.attached[granted] = c
 	if !lose {
-		k.send(c, wire.ConnectFrame(granted, int32(c.timeout.Milliseconds()), tree.Password(granted), hello.HasReadOnly))
+		k.send(c, wire.ConnectFrame(granted, int32(c.timeout.Milliseconds()), tree.Password(granted), hello.HasReadOnly, k.readOnly))
 	}
 }
 

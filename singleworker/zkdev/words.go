@@ -21,7 +21,7 @@ func (k *core) notice() string {
 // length.
 var words = map[string]func(*core) string{
 	"ruok": func(*core) string { return "imok" },
-	"isrw": func(*core) string { return "rw" },
+	"isrw": isrw,
 	"srvr": srvr,
 	"stat": stat,
 	"mntr": mntr,
@@ -42,14 +42,29 @@ func banner() string {
 	return "Zookeeper version: " + version + ", built on 01/01/2022 00:00 GMT\n"
 }
 
+func isrw(k *core) string {
+	if k.readOnly {
+		return "ro"
+	}
+	return "rw"
+}
+
+// mode is the one that a server of that kind reports.
+func (k *core) mode() string {
+	if k.readOnly {
+		return "read-only"
+	}
+	return "standalone"
+}
+
 func srvr(k *core) string {
 	return banner() + counters(k)
 }
 
 func counters(k *core) string {
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n"+
-		"Zxid: 0x%x\nMode: standalone\nNode count: %d\nNotice: %s\n",
-		k.received, k.sent, len(k.conns), k.state.Zxid(), k.state.Nodes(), k.notice())
+		"Zxid: 0x%x\nMode: %s\nNode count: %d\nNotice: %s\n",
+		k.received, k.sent, len(k.conns), k.state.Zxid(), k.mode(), k.state.Nodes(), k.notice())
 }
 
 func stat(k *core) string {
@@ -72,7 +87,7 @@ func mntr(k *core) string {
 		value any
 	}{
 		{"version", version + ", built on 01/01/2022 00:00 GMT"},
-		{"server_state", "standalone"},
+		{"server_state", k.mode()},
 		{"notice", k.notice()},
 		{"avg_latency", "0.0"},
 		{"max_latency", 0},

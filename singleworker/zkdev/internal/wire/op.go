@@ -82,6 +82,7 @@ const (
 	InvalidACL              Code = -114
 	AuthFailed              Code = -115
 	SessionMoved            Code = -118
+	NotReadOnly             Code = -119
 	NoWatcher               Code = -121
 	ReconfigDisabled        Code = -123
 	ConnectionLoss          Code = -4
@@ -94,7 +95,7 @@ var codeNames = map[Code]string{
 	BadArguments: "bad arguments", NoNode: "no node", NoAuth: "no auth", BadVersion: "bad version",
 	NoChildrenForEphemerals: "no children for ephemerals", NodeExists: "node exists", NotEmpty: "not empty",
 	SessionExpired: "session expired", InvalidACL: "invalid ACL", AuthFailed: "auth failed",
-	SessionMoved: "session moved", NoWatcher: "no watcher", ReconfigDisabled: "reconfig disabled",
+	SessionMoved: "session moved", NotReadOnly: "not read-only", NoWatcher: "no watcher", ReconfigDisabled: "reconfig disabled",
 }
 
 func (c Code) String() string {

@@ -137,13 +137,13 @@ func EventFrame(t EventType, path string) []byte {
 }
 
 // ConnectFrame returns the frame that answers a connect request. session is 0 if the requested one
-// has ended. Only clients that sent the read-only flag get one.
-func ConnectFrame(session int64, timeout int32, password [PasswordLen]byte, readOnlyFlag bool) []byte {
+// has ended. Only clients that sent the read-only flag get one: whether the server is read-only.
+func ConnectFrame(session int64, timeout int32, password [PasswordLen]byte, readOnlyFlag, readOnly bool) []byte {
 	return frame(func(b []byte) []byte {
 		b = appendInt64(appendInt32(appendInt32(b, 0), timeout), session)
 		b = appendBuffer(b, password[:])
 		if readOnlyFlag {
-			b = appendBool(b, false)
+			b = appendBool(b, readOnly)
 		}
 		return b
 	})

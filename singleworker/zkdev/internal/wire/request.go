@@ -155,11 +155,12 @@ func (r *Request) decodeMulti(d *decoder) {
 
 // A Connect is the first message of a connection.
 type Connect struct {
-	LastZxid    int64
-	Timeout     int32 // ms
-	Session     int64 // 0 for a new one
-	Password    []byte
-	HasReadOnly bool // old clients do not send the flag
+	LastZxid      int64
+	Timeout       int32 // ms
+	Session       int64 // 0 for a new one
+	Password      []byte
+	HasReadOnly   bool // old clients do not send the flag
+	TakesReadOnly bool // the flag: a server that has lost its quorum is good enough
 }
 
 // DecodeConnect reads a connect request.
@@ -167,6 +168,8 @@ func DecodeConnect(message []byte) (Connect, error) {
 	d := decoder{rest: message}
 	d.int32() // protocol version; there is only one
 	c := Connect{LastZxid: d.int64(), Timeout: d.int32(), Session: d.int64(), Password: d.buffer()}
-	c.HasReadOnly = len(d.rest) > 0
+	if c.HasReadOnly = len(d.rest) > 0; c.HasReadOnly {
+		c.TakesReadOnly = d.bool()
+	}
 	return c, d.err
 }

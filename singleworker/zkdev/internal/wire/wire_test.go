@@ -88,8 +88,8 @@ func TestFrames(t *testing.T) {
 			"0000002f 00000001 0000000000000002 00000000 00000002 00 00000000 ffffffff 00 ffffff9b ffffff9b ffffffff 01 ffffffff",
 		},
 		"connect": {
-			wire.ConnectFrame(0x10, 4000, [wire.PasswordLen]byte{1}, true),
-			"00000025 00000000 00000fa0 0000000000000010 00000010 01000000000000000000000000000000 00",
+			wire.ConnectFrame(0x10, 4000, [wire.PasswordLen]byte{1}, true, true),
+			"00000025 00000000 00000fa0 0000000000000010 00000010 01000000000000000000000000000000 01",
 		},
 	} {
 		if want := unhex(t, test.want); !bytes.Equal(test.got, want) {
@@ -121,6 +121,7 @@ func TestConnectRequest(t *testing.T) {
 	for text, want := range map[string]wire.Connect{
 		old:        {LastZxid: 3, Timeout: 4000, Session: 7, Password: []byte{1, 2}},
 		old + "00": {LastZxid: 3, Timeout: 4000, Session: 7, Password: []byte{1, 2}, HasReadOnly: true},
+		old + "01": {LastZxid: 3, Timeout: 4000, Session: 7, Password: []byte{1, 2}, HasReadOnly: true, TakesReadOnly: true},
 	} {
 		if got, err := wire.DecodeConnect(unhex(t, text)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
