@@ -34,6 +34,7 @@ type Config struct {
 	Dial           DialFunc      // nil: net.Dialer
 	Logger         *slog.Logger
 	Traffic        *Traffic // counts what is sent and received; nil: nobody does
+	ReadOnly       bool     // a server without a quorum will do, see Conn.Stale
 	// Closed is why the connection is not open, for the errors of calls that are made nevertheless.
 	// Nil: ErrClosed says it all.
 	Closed error
@@ -69,6 +70,7 @@ type Conn struct {
 	follows bool         // FollowACLs has succeeded
 	granted atomic.Int64 // session timeout in nanoseconds
 	longest atomic.Int64 // that was asked for or granted, likewise
+	stale   atomic.Bool  // see Stale
 
 	tasks   *task.Group     // runs every call of the library
 	closing context.Context //nolint:containedctx // ends with Close; for the library's dialer, which gets no context
@@ -208,6 +210,10 @@ func (c *Conn) LongestTimeout() time.Duration { return time.Duration(c.longest.L
 
 // SessionID returns the id of the session, or 0 without a session.
 func (c *Conn) SessionID() int64 { return c.session.Load().zk.SessionID() }
+
+// Stale reports whether one of the servers to which the connection was made had lost its quorum, so
+// that an answer may have been of the past. It needs Config.ReadOnly.
+func (c *Conn) Stale() bool { return c.stale.Load() }
 
 // Trouble returns why the latest connection attempt, including its handshake, failed. If it is nil
 // and calls are not answered, the server completes the handshake but does not answer requests.

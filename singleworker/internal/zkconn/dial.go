@@ -105,6 +105,7 @@ type handshake struct {
 	deadline time.Time
 	granted  *atomic.Int64          // nanoseconds
 	trouble  *atomic.Pointer[error] // of the Conn
+	stale    *atomic.Bool           // of the Conn; nil: a read-only server will not do
 	traffic  *Traffic               // of the Conn, or nil
 	answered atomic.Bool            // the response was read
 	unseen   bool                   // the server is not told what the session has seen; see refused
@@ -169,6 +170,9 @@ func (c *handshake) nextFrame() error {
 		}
 		if timeout > 0 { // an expired session is answered with a timeout of 0
 			c.granted.Store(int64(timeout))
+			if c.stale != nil && len(frame) > greetReadOnlyAt && frame[greetReadOnlyAt] != 0 {
+				c.stale.Store(true)
+			}
 		}
 		c.frame = frame
 		c.traffic.receive(frame)
@@ -250,6 +254,9 @@ func (c *handshake) Write(p []byte) (int, error) {
 			c.resumes = int64(binary.BigEndian.Uint64(p[connectSessionAt:]))
 		}
 	}
+	if !c.answered.Load() && c.stale != nil {
+		frames = withReadOnly(frames)
+	}
 	if _, err := c.Conn.Write(frames); err != nil {
 		_ = c.Close()
 	}
@@ -285,6 +292,9 @@ func (c *Conn) dial(s *session, network, address string) (_ net.Conn, err error)
 		Conn: raw, address: address, deadline: deadline,
 		unseen:  s.doubtful.Load() && c.servers.isOver(c.SessionTimeout()),
 		granted: &c.granted, trouble: &c.trouble, traffic: c.cfg.Traffic, requests: requests{session: s, seen: s.zxid.Load(), known: c.servers.knownOf(address), traffic: c.cfg.Traffic},
+	}
+	if c.cfg.ReadOnly {
+		conn.stale = &c.stale
 	}
 	s.current.Store(conn)
 	if c.closing.Err() != nil {

@@ -11,6 +11,7 @@
 //   - a session that is given up after its timeout if a server hangs up because it knows less than
 //     the session has seen, as one does that was restored from a backup, and one that has expired
 //     if a server answers with another, as ClickHouse Keeper does;
+//   - reading from a server that has lost its quorum, if that is asked for;
 //   - bulk reading: hundreds of nodes, and their watches, in one request;
 //   - session and watch events as one ordered stream that drops nothing;
 //   - errors that name the operation and the path and wrap a sentinel of this package; [IsUnknown]

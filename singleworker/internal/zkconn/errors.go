@@ -28,7 +28,17 @@ var (
 	// a code that is not known to (throttled, quota exceeded, request timeout, ...), or a reply that
 	// cannot be decoded.
 	ErrUnclear = errors.New("the server did not say whether it was applied")
+	// ErrReadOnly is returned for changes by a server that has lost its quorum, see Config.ReadOnly.
+	// It is an ErrUnavailable.
+	ErrReadOnly error = readOnlyError{}
 )
+
+type readOnlyError struct{}
+
+func (readOnlyError) Error() string { return "the server is read-only, because it has lost its quorum" }
+
+// Is reports whether the target is ErrUnavailable.
+func (readOnlyError) Is(target error) bool { return target == ErrUnavailable }
 
 // OpError is the error of an operation on a path.
 type OpError struct {
@@ -55,7 +65,8 @@ var sentinels = []struct{ from, to error }{
 	{zk.ErrNotEmpty, ErrNotEmpty},
 	{zk.ErrNoAuth, ErrDenied},
 	{zk.ErrAuthFailed, ErrDenied},
-	{zk.ErrInvalidACL, ErrDenied}, // "auth" entries without valid credentials
+	{zk.ErrReconfigDisabled, ErrReadOnly}, // see codeNotReadOnly
+	{zk.ErrInvalidACL, ErrDenied},         // "auth" entries without valid credentials
 	// The request was sent without a reply, or was still queued: the library does not distinguish.
 	{zk.ErrConnectionClosed, ErrLost},
 	{zk.ErrSessionExpired, ErrLost},

@@ -88,6 +88,13 @@ func (r *requests) readReply(conn net.Conn) ([]byte, error) {
 // codeTooLong is -117, which the library knows as ErrNothing. No server sends it.
 const codeTooLong = 1<<32 - 117
 
+// A read-only server refuses writes, and sync, with a code that the library does not know. It gets
+// another in its place, by which servers refuse a reconfiguration. Nobody asks for one.
+const (
+	codeNotReadOnly      = -119
+	codeReconfigDisabled = 1<<32 - 123
+)
+
 // long returns the requests, not answered yet, whose replies can be too long.
 func (r *requests) long() map[int32]bool {
 	r.mu.Lock()
@@ -130,6 +137,7 @@ const (
 // connection puts in the last transaction that the session had seen before it.
 const (
 	replyZxidAt      = lengthBytes + 4       // behind the xid
+	replyCodeAt      = replyZxidAt + 8       // behind that
 	setWatchesZxidAt = lengthBytes + 4 + 4   // behind xid and type
 	connectZxidAt    = lengthBytes + 4       // behind the version
 	connectSessionAt = connectZxidAt + 8 + 4 // behind that and the timeout
@@ -137,6 +145,7 @@ const (
 	greetTimeoutAt  = lengthBytes + 4    // behind the version
 	greetSessionAt  = greetTimeoutAt + 4 // behind the timeout
 	greetPasswordAt = greetSessionAt + 8 // behind the session
+	greetReadOnlyAt = lengthBytes + greetBytes
 )
 
 // closeSession is a request that ends the session: its length, an xid, and type -11.
@@ -148,6 +157,14 @@ func withZxid(frame []byte, at int, zxid int64) []byte {
 	if len(frame) >= at+8 {
 		binary.BigEndian.PutUint64(frame[at:], uint64(zxid))
 	}
+	return frame
+}
+
+// withReadOnly returns a connect request with the flag by which a read-only server lets a client
+// in. The library does not send it.
+func withReadOnly(frame []byte) []byte {
+	frame = append(bytes.Clone(frame), 1)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-lengthBytes))
 	return frame
 }
 
@@ -268,6 +285,9 @@ func (r *requests) receive(frame []byte) ([]byte, error) {
 		return request.instead, nil
 	case b != nil:
 		return b.answer(frame, code)
+	case code == codeNotReadOnly:
+		binary.BigEndian.PutUint32(frame[replyCodeAt:], codeReconfigDisabled)
+		return frame, nil
 	case code != 0:
 		return frame, nil // the library does not decode the rest
 	}
