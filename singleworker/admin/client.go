@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,10 @@ type Config struct {
 	// answers, with how many nodes the Client has read in such methods. It must not block. Default:
 	// none.
 	OnRead func(nodes int)
+	// AllowStale has Dial take a server that has lost its quorum and serves reads nevertheless, as
+	// ZooKeeper does from 3.7 on with readonlymode.enabled, if no other answers within a second. The
+	// Client reads old records, see Client.Stale, and a change is an ErrUnavailable. Default: false.
+	AllowStale bool
 	// Logger gets the client's messages. Default: none.
 	Logger *slog.Logger
 }
@@ -66,7 +71,8 @@ const (
 type Client struct {
 	editor
 
-	close func()
+	servers []string // the addresses of all, of which the Client may use some
+	close   func()
 }
 
 // Dial connects and returns when a server has answered. The nodes that the client creates
@@ -82,9 +88,32 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	c, err := cfg.open(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	err = cfg.greetSoon(ctx, c.reader)
+	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+		trouble := &ServersError{askServers(ctx, c.conn, c.servers)}
+		old, staleErr := cfg.openStale(ctx, trouble)
+		if !errors.Is(staleErr, ErrUnavailable) {
+			c.Close()
+			return old, staleErr
+		}
+		err = cfg.insist(ctx, c.reader, trouble)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// open returns a Client before a server has answered.
+func (cfg Config) open(ctx context.Context, readOnly bool) (*Client, error) {
 	conn, err := zkconn.New(zkconn.Config{
 		Servers: cfg.Servers, SessionTimeout: cfg.SessionTimeout, Auth: cfg.Auth,
-		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+		ACL: cfg.ACL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger, ReadOnly: readOnly,
 	})
 	if err != nil {
 		return nil, err
@@ -98,16 +127,35 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		var nodes atomic.Int64
 		c.heard = func(more int) { cfg.OnRead(int(nodes.Add(int64(more)))) }
 	}
-	soon, cancel := context.WithTimeout(ctx, troubleAfter)
-	defer cancel()
-	err = cfg.greet(soon, c.reader)
-	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		err = cfg.insist(ctx, c.reader)
+	return c, nil
+}
+
+// openStale is Dial for the servers that only serve reads, if cfg allows that and no other serves
+// requests. Otherwise it returns the trouble.
+func (cfg Config) openStale(ctx context.Context, trouble *ServersError) (*Client, error) {
+	var readOnly []string
+	for _, s := range trouble.Servers {
+		if s.readsWell() {
+			readOnly = append(readOnly, s.Address)
+		}
 	}
+	if !cfg.AllowStale || trouble.Any(ServerServing) || len(readOnly) == 0 {
+		return nil, trouble
+	}
+	all, chroot, err := zkconn.ParseServers(cfg.Servers)
 	if err != nil {
+		return nil, err
+	}
+	cfg.Servers = strings.Join(readOnly, ",") + chroot
+	c, err := cfg.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.greetSoon(ctx, c.reader); err != nil {
 		c.Close()
 		return nil, err
 	}
+	c.servers = all
 	return c, nil
 }
 
@@ -133,7 +181,14 @@ func On(m Manager) *Client { return newClient(m.Session()) }
 
 func newClient(conn *zkconn.Conn, serverType, from string) *Client {
 	rd := reader{conn: conn, tree: zkrec.NewTree(serverType), heard: func(int) {}}
-	return &Client{editor{observer{members{rd, newClock()}}, writer{rd, from}, new(listing.Room)}, func() {}}
+	return &Client{editor{observer{members{rd, newClock()}}, writer{rd, from}, new(listing.Room)}, conn.Addresses(), func() {}}
+}
+
+// greetSoon is greet for a second.
+func (cfg Config) greetSoon(ctx context.Context, rd reader) error {
+	soon, cancel := context.WithTimeout(ctx, troubleAfter)
+	defer cancel()
+	return cfg.greet(soon, rd)
 }
 
 // greet returns when a server has answered.
@@ -159,8 +214,7 @@ func (cfg Config) greet(ctx context.Context, rd reader) error {
 }
 
 // insist is greet when no server has answered at first.
-func (cfg Config) insist(ctx context.Context, rd reader) error {
-	trouble := &ServersError{askServers(ctx, rd.conn)}
+func (cfg Config) insist(ctx context.Context, rd reader, trouble *ServersError) error {
 	if cfg.OnTrouble != nil {
 		if err := cfg.OnTrouble(trouble); err != nil {
 			return err
@@ -181,6 +235,13 @@ func (cfg Config) insist(ctx context.Context, rd reader) error {
 func (c *Client) Clock() (now time.Time, ahead time.Duration, own bool) {
 	at := c.clock.now()
 	return at.now, at.ahead, at.own
+}
+
+// Stale reports whether a server that had lost its quorum has answered the Client, which then read
+// records as they were when that was lost. Then sign is the last sign of life before that, by
+// ZooKeeper's clock, of an instance that lived, if one was read. It needs Config.AllowStale.
+func (c *Client) Stale() (sign time.Time, stale bool) {
+	return c.clock.lastSign(), c.conn.Stale()
 }
 
 // Close ends the connection and all calls in progress. It leaves the session of a Manager alone.

@@ -25,6 +25,7 @@ type clock struct {
 	looked    offset.Reading   // when signs of life were last looked for
 	compared  offset.Reading   // when the last reading of some was sent
 	seen      int64            // the zxid up to which everything had happened then
+	sign      time.Time        // of the latest of them, by ZooKeeper's clock
 	open      bool             // the next one was to tell, and there was no time to wait for it
 	awaited   int64            // the zxid of one after which none came for long
 	own       bool             // none was found that tells, so this clock is all there is
@@ -109,7 +110,7 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 		k.estimator.Answered(k.compared, answered, beat.Mtime)
 	}
 	if beat.Mzxid != 0 { // otherwise nothing may have been read since it was sent
-		k.compared, k.seen = sent, seen
+		k.compared, k.seen, k.sign = sent, seen, beat.Mtime
 	}
 	is, known := k.estimator.Now(answered)
 	wrong := known && is.Less(k.serverOff).Beyond(clockSlack)
@@ -118,4 +119,10 @@ func (k *clock) take(sent, answered offset.Reading, seen int64, beat zkconn.Stat
 	k.own = odd && !known
 	k.open = odd && !wrong && beat.Mzxid != 0 && beat.Mzxid != k.awaited
 	return !k.open
+}
+
+func (k *clock) lastSign() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sign
 }

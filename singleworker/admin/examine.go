@@ -14,6 +14,7 @@ type Examination struct {
 	Now     time.Time     // the group's time, and how far this machine's clock is ahead of it
 	Ahead   time.Duration // as Client.Clock returns them
 	Own     bool
+	Stale   bool // as Client.Stale
 	Servers []Server
 	Group
 	// NamesBytes is how long the list of the jobs' names is, as ZooKeeper sends it.
@@ -39,6 +40,7 @@ func (c *Client) Examine(ctx context.Context, g Group) (e Examination, err error
 		return e, err
 	}
 	e.Now, e.Ahead, e.Own = c.Clock()
+	_, e.Stale = c.Stale()
 	e.Open = c.conn.Retry(ctx, func() error { return c.conn.CheckClosed(ctx, c.tree.Root(), c.tree.Instances()) })
 	if errors.Is(e.Open, ErrOpenACL) {
 		return e, nil

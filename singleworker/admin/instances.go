@@ -361,7 +361,7 @@ func (m members) compare(ctx context.Context, live map[string]Instance) error {
 			}
 		}
 		every := session / beatsPerSession
-		if k.take(sent, answered, m.conn.Zxid(), beat, every) {
+		if k.take(sent, answered, m.conn.Zxid(), beat, every) || m.conn.Stale() { // and no next one comes
 			return nil
 		}
 		waited := time.Since(begun)

@@ -33,7 +33,7 @@ type Server struct {
 
 	// The rest is known of a server that serves requests.
 
-	Mode        string // "leader", "follower", "observer" or "standalone"
+	Mode        string // "leader", "follower", "observer", "standalone", or modeReadOnly
 	Version     string
 	Connections int
 	Outstanding int           // requests that it has not answered yet
@@ -41,19 +41,22 @@ type Server struct {
 	MaxLatency  time.Duration // the longest
 }
 
+// modeReadOnly is the Mode of a ServerWaiting that serves its old data, to clients that allow it.
+const modeReadOnly = "read-only"
+
 // askFor is how long a server may take to answer.
 const askFor = 2 * time.Second
 
 // Servers asks each server how it stands, all at the same time, which takes two seconds at most. It
 // needs no session.
-func (c *Client) Servers(ctx context.Context) []Server { return askServers(ctx, c.conn) }
+func (c *Client) Servers(ctx context.Context) []Server { return askServers(ctx, c.conn, c.servers) }
 
-func askServers(ctx context.Context, conn *zkconn.Conn) []Server {
+func askServers(ctx context.Context, conn *zkconn.Conn, addresses []string) []Server {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	all := make([]Server, len(conn.Addresses()))
+	all := make([]Server, len(addresses))
 	var asked sync.WaitGroup
-	for k, address := range conn.Addresses() {
+	for k, address := range addresses {
 		asked.Go(func() {
 			answer, err := conn.Ask(ctx, address, "srvr")
 			all[k] = serverOf(address, answer, err)
@@ -77,7 +80,7 @@ func serverOf(address, answer string, err error) Server {
 		switch key {
 		case "Mode":
 			s.Mode, s.State = value, ServerServing
-			if value == "read-only" { // it serves its old data, without a quorum
+			if value == modeReadOnly {
 				s.State = ServerWaiting
 			}
 		case "Zookeeper version":
@@ -104,6 +107,8 @@ func (s Server) String() string {
 	switch {
 	case s.State == ServerServing:
 		return fmt.Sprintf("%s serves requests (%s)", s.Address, s.Mode)
+	case s.Mode == modeReadOnly:
+		return s.Address + " is read-only, because it has lost its quorum"
 	case s.State == ServerWaiting:
 		return s.Address + " is up, and says that it serves no requests"
 	case s.State == ServerMute && s.Err != nil:
@@ -114,6 +119,14 @@ func (s Server) String() string {
 		return fmt.Sprintf("%s accepts no connections: %v", s.Address, reason.Err)
 	}
 	return fmt.Sprintf("%s accepts no connections: %v", s.Address, s.Err)
+}
+
+// readsWell reports whether the server serves its old data, and keeps it. Before ZooKeeper 3.7, a
+// read-only server ends sessions by itself, so that instances vanish there one by one.
+func (s Server) readsWell() bool {
+	var major, minor int
+	_, err := fmt.Sscanf(s.Version, "%d.%d", &major, &minor)
+	return s.Mode == modeReadOnly && err == nil && (major > 3 || major == 3 && minor >= 7)
 }
 
 // ServersError says how each server stands, when none has begun a session. It is an ErrUnavailable.

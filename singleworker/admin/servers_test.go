@@ -39,7 +39,7 @@ func TestServerOf(t *testing.T) {
 	}{
 		{follower, nil, ServerServing, "zk1:2181 serves requests (follower)"},
 		{"This ZooKeeper instance is not currently serving requests\n", nil, ServerWaiting, "zk1:2181 is up, and says that it serves no requests"},
-		{strings.Replace(follower, "follower", "read-only", 1), nil, ServerWaiting, "zk1:2181 is up, and says that it serves no requests"},
+		{strings.Replace(follower, "follower", "read-only", 1), nil, ServerWaiting, "zk1:2181 is read-only, because it has lost its quorum"},
 		{"srvr is not executed because it is not in the whitelist.\n", nil, ServerMute, "zk1:2181 accepts connections, and does not say how it stands"},
 		{"", nil, ServerMute, "zk1:2181 accepts connections, and does not say how it stands"},
 		{"", refused, ServerAway, "zk1:2181 accepts no connections: connection refused"},
@@ -57,6 +57,17 @@ func TestServerOf(t *testing.T) {
 	}
 	if got != want {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func TestServersThatReadWell(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"3.4.13-6--1": false, "3.6.4": false, "3.7.0": true, "3.10.1-abc": true, "4.0": true, "": false} {
+		for _, mode := range []string{modeReadOnly, "follower"} {
+			if got := (Server{Mode: mode, Version: version}).readsWell(); got != (want && mode == modeReadOnly) {
+				t.Errorf("%s %q: %t", mode, version, got)
+			}
+		}
 	}
 }
 

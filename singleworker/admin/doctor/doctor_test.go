@@ -133,6 +133,16 @@ func TestFaultsOfServersAndInstances(t *testing.T) {
 				"warning server: zk3:2181 accepts no connections: connection refused",
 			},
 		},
+		"a server without a quorum has answered": {
+			func(e *admin.Examination) {
+				e.Stale = true
+				e.Servers = []admin.Server{{Address: "zk1:2181", State: admin.ServerWaiting, Mode: "read-only"}}
+			},
+			[]string{
+				"broken quorum: ZooKeeper has no quorum, and all else is as it was when that was lost => start the servers that are away, until more than half of the ensemble are up; those that are up may still be starting",
+				"warning server: zk1:2181 is read-only, because it has lost its quorum",
+			},
+		},
 		"no server says anything": {
 			func(e *admin.Examination) { e.Servers = []admin.Server{{Address: "zk1:2181", State: admin.ServerMute}} },
 			[]string{

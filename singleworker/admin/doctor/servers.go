@@ -25,6 +25,8 @@ func (x *examiner) quorum(serves bool) {
 		leads = ", and " + leader + " leads"
 	}
 	switch {
+	case x.Stale:
+		x.add("quorum", reason.Broken, others, all.Remedy(), "ZooKeeper has no quorum, and all else is as it was when that was lost")
 	case !serves:
 		x.add("quorum", reason.Broken, others, all.Remedy(), "%s", all.Head())
 	case len(serving) == 0:
