@@ -26,17 +26,26 @@ const Version = "swctl/v1"
 type Document struct {
 	Kind  string
 	Parts []any
+	Stale *Stale // nil: the answer of a server that has a quorum
+}
+
+// Stale marks the answer of a server that had lost its quorum: it was true when that was lost.
+type Stale struct {
+	// LastSign is the last sign of life of an instance before that, on ZooKeeper's clock, if one was
+	// read.
+	LastSign time.Time `json:"last_sign,omitzero"`
 }
 
 // New makes a document of its parts.
-func New(kind string, parts ...any) Document { return Document{kind, parts} }
+func New(kind string, parts ...any) Document { return Document{Kind: kind, Parts: parts} }
 
 // MarshalJSON implements json.Marshaler.
 func (d Document) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
-	}{Version, d.Kind})
+		Stale      *Stale `json:"stale,omitempty"`
+	}{Version, d.Kind, d.Stale})
 	for _, part := range d.Parts {
 		more, failed := plain.Encode(part)
 		switch {

@@ -56,6 +56,7 @@ func TestDocumentsGolden(t *testing.T) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	for _, document := range []any{
+		Document{Kind: "JobList", Stale: &Stale{LastSign: at}, Parts: []any{ItemsOf([]admin.JobStatus(nil))}},
 		Job(status, []admin.Request{request}), Job(empty, nil), List("JobList", []admin.JobStatus(nil)),
 		New("SubmitResult", Change{Outcome: admin.OutcomeReplaced, DryRun: true, Job: empty, Before: &described}),
 		List("PauseResultList", []Paused{{admin.PauseResult{Outcome: admin.OutcomePaused, Pause: pause, Missed: 3}, empty}}),

@@ -168,6 +168,12 @@ func checkDocuments(t *testing.T, c *contract, all []sample) {
 		if isDocument {
 			delete(s.content, "apiVersion")
 			delete(s.content, "kind")
+			if mark, stale := s.content["stale"].(map[string]any); stale { // any document can have it
+				if err := c.hasFields(mark, c.fields(c.named(t, apiPath+".Stale"))); err != nil {
+					t.Errorf("%s: %s: stale: %v", s.from, kind, err)
+				}
+				delete(s.content, "stale")
+			}
 		}
 		if err := c.hasFields(s.content, fields); err != nil {
 			t.Errorf("%s: %s: %v", s.from, kind, err)

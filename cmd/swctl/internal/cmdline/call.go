@@ -63,7 +63,7 @@ func (c *Call) PutJSON(document any) error {
 	switch c.Format {
 	case formatLines:
 		return plain.JSON(&c.Out, "", document)
-	case formatYAML, formatName:
+	case formatYAML, FormatName:
 	default:
 		return plain.JSON(&c.Out, "  ", document)
 	}
@@ -71,10 +71,10 @@ func (c *Call) PutJSON(document any) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == formatName {
+	if c.Format == FormatName {
 		named, err := output.Names(&c.Out, text)
 		if err == nil && !named {
-			err = Usage("-o %s: %s shows nothing that has a name", formatName, c.Command)
+			err = Usage("-o %s: %s shows nothing that has a name", FormatName, c.Command)
 		}
 		return err
 	}

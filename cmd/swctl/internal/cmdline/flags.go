@@ -94,12 +94,14 @@ const (
 	formatJSON  = "json"
 	formatLines = "jsonl"
 	formatYAML  = "yaml"
-	formatName  = "name"
 )
+
+// FormatName is the format of names alone, one on each line.
+const FormatName = "name"
 
 // formats are the values of --output, and times of --time.
 var (
-	formats = []string{formatTable, formatWide, formatJSON, formatLines, formatYAML, formatName}
+	formats = []string{formatTable, formatWide, formatJSON, formatLines, formatYAML, FormatName}
 	times   = []string{"relative", "local", "utc"}
 )
 

@@ -88,7 +88,7 @@ list. So an operator pauses (register), asks (requests) and drains (_disabled), 
 changes a job's own node.`,
 		Examples: `swctl acl show
 swctl acl show -o json | jq -r '.roles.operators[]'`,
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			if err := c.NoArgs(aclCommands); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ does not follow from the roles: a program of an older version created it, or som
 it. swctl acl init gives it the right one.`,
 		Examples: `swctl acl check --auth-file alice.auth
 swctl acl check -o json | jq -r '.other[].path'`,
-		Run: e.run(checkACL),
+		Run: e.reads(checkACL),
 	}
 }
 

@@ -21,7 +21,7 @@ func calendarsCommand(e *env) *cmdline.Command {
 --calendar=-de-holidays, or --calendar trading-hours. Times that are left out are no ticks.`,
 		Examples: `swctl calendars
 swctl calendars -o json | jq -r '.items[].name'`,
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			if err := c.NoArgs("swctl calendars show NAME"); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func showCalendarCommand(e *env) *cmdline.Command {
 kept, with since when each held: ticks until a change go by the one before.`,
 		Examples: `swctl calendars show de-holidays > de-holidays.yaml
 swctl calendars show de-holidays -o json | jq .calendar`,
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			name, err := c.theName("calendar", "swctl calendars")
 			if err != nil {
 				return err

@@ -26,6 +26,22 @@ type env struct {
 type call struct {
 	*reply
 	env
+
+	reads bool // a server that has lost its quorum will do
+}
+
+// reads is run for a command that changes nothing and ends.
+func (e *env) reads(do func(context.Context, *call) error) func(context.Context, *cmdline.Call) error {
+	return e.run(func(ctx context.Context, c *call) error {
+		c.reads = true
+		return do(ctx, c)
+	})
+}
+
+// connect is the Dialer of the command.
+func (c *call) connect(ctx context.Context, cfg admin.Config) (group.Client, error) {
+	cfg.AllowStale = c.reads
+	return c.dial(ctx, cfg)
 }
 
 // run is the Run of a command. The log of who did what records whoFlags, whatever the command does.
@@ -54,7 +70,7 @@ func (c *call) theName(word, try string) (string, error) {
 
 // connected does one thing with the group.
 func (c *call) connected(ctx context.Context, do func(context.Context, group.Client) error) error {
-	return c.clocked(group.Do(ctx, c.Settings, c.dial, c.Remark, c.asking(do)))
+	return c.clocked(group.Do(ctx, c.Settings, c.connect, c.Remark, c.asking(do)))
 }
 
 // reading is connected for what reads all jobs: it says on a terminal how far it is, and is not
@@ -67,7 +83,7 @@ func (c *call) reading(ctx context.Context, do func(context.Context, group.Clien
 			c.Remark(fmt.Sprintf("%s: %d nodes were read", c.Command, nodes))
 		}
 	}
-	return c.clocked(group.Read(ctx, c.Settings, c.dial, c.Remark, heard, c.asking(do)))
+	return c.clocked(group.Read(ctx, c.Settings, c.connect, c.Remark, heard, c.asking(do)))
 }
 
 // readingAfter is how often what reads many nodes says how far it is.
@@ -76,8 +92,8 @@ const readingAfter = time.Second
 // asking goes by the group's clock from then on, and adds hints to an error.
 func (c *call) asking(do func(context.Context, group.Client) error) func(context.Context, group.Client) error {
 	return func(ctx context.Context, client group.Client) error {
-		c.clock = client.Clock
-		return meant(ctx, c.reply, client, do(ctx, client))
+		c.clock, c.old = client.Clock, client.Stale
+		return c.staled(meant(ctx, c.reply, client, do(ctx, client)))
 	}
 }
 

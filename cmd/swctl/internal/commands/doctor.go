@@ -25,7 +25,7 @@ something is broken, also if no server answers at all.`,
 		Examples: `swctl doctor
 swctl doctor -o json | jq -r '.items[] | select(.severity == "broken") | .sentence'
 swctl doctor || swctl watch --timeout 1m`,
-		Run: e.run(examine),
+		Run: e.reads(examine),
 	}
 }
 

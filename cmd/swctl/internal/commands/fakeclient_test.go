@@ -345,6 +345,10 @@ func (f *fakeClient) Clock() (now time.Time, ahead time.Duration, own bool) {
 	return testNow.Add(-f.ahead), f.ahead, f.own
 }
 
+func (f *fakeClient) Stale() (sign time.Time, stale bool) {
+	return testNow.Add(-3 * time.Minute), f.stale
+}
+
 func (f *fakeClient) Zxid() int64 { return 4294967400 }
 
 func (f *fakeClient) Names(context.Context) ([]string, error) {

@@ -160,6 +160,7 @@ type fakeClient struct {
 	block      map[string]bool  // calls that last until their context ends
 	ahead      time.Duration    // this machine's clock
 	own        bool             // which is all there is
+	stale      bool             // a server without a quorum answers
 	live       bool             // instances are, for Clear
 	missed     int              // ticks, of Resume
 	ended      []history.Entry  // what AwaitRun returns

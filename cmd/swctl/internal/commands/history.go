@@ -47,7 +47,7 @@ swctl history nightly -o json | jq '.items[] | select(.state == "failed") | .err
 			{Name: flagAll, Usage: "all jobs, of a store"},
 			{Name: flagSummary, Usage: "of a store, one line for each job or shard"},
 		},
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			if ofStore(c.Call) {
 				return storedHistory(ctx, c.reply, stores)
 			}

@@ -28,7 +28,7 @@ exits with 3. While the server answers, --timeout starts again with each
 of its answers.`,
 		Examples: `swctl instances show app-1
 swctl instances show app-1 -o json | jq -r '.slots[] | select(.run) | .name'`,
-		Run: e.run(showInstance),
+		Run: e.reads(showInstance),
 	}
 }
 

@@ -41,7 +41,7 @@ swctl instances -o json | jq -r '.items[].instance_id'
 swctl instances --gone
 swctl instances drain app-2 --wait`,
 		Flags: []cmdline.Flag{{Name: flagGone, Usage: "those that have left within the last day"}},
-		Run:   e.run(instances),
+		Run:   e.reads(instances),
 	}
 }
 

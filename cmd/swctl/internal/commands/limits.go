@@ -23,7 +23,7 @@ func limitsCommand(e *env) *cmdline.Command {
 many instances have runs that wait.`,
 		Examples: `swctl limits
 swctl limits -o json | jq -r '.items[] | select(.waiting) | .name'`,
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			if err := c.NoArgs("swctl limits show NAME"); err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func showLimitCommand(e *env) *cmdline.Command {
 		Long: `For each place that is taken, it says which job or shard has it, and since when. Of the instances
 whose runs wait, it says since when the oldest of these was due: the oldest gets the next place.`,
 		Examples: `swctl limits show crm-api`,
-		Run: e.run(func(ctx context.Context, c *call) error {
+		Run: e.reads(func(ctx context.Context, c *call) error {
 			name, err := c.theName("limit", "swctl limits")
 			if err != nil {
 				return err

@@ -46,7 +46,7 @@ swctl list --state late,hung --owner app-1
 swctl list --failing -o name | xargs swctl pause --for 1h
 swctl list -o json | jq -r '.items[] | select(.failing.runs > 2) | .name'`,
 		Flags: choiceFlags(),
-		Run:   e.run(list),
+		Run:   e.reads(list),
 	}
 }
 

@@ -28,7 +28,7 @@ jobs that code creates at a start: swctl show says who declared a job. Times are
 swctl log nightly
 swctl log -n 20 -o json | jq -r '.items[] | select(.kind == "cancel") | .by'`,
 		Flags: []cmdline.Flag{{Name: flagNumber, Usage: "`NUMBER` how many entries to show (default all)"}},
-		Run:   e.run(showLog),
+		Run:   e.reads(showLog),
 	}
 }
 

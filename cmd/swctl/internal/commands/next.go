@@ -34,7 +34,7 @@ swctl next nightly --from 2026-12-24`,
 			{Name: "from", Usage: "`TIME` from when: 15:04, 2006-01-02 15:04 in the schedule's time zone, or RFC 3339 (default now)"},
 			{Name: "n", Usage: "`NUMBER` how many times to show, 1 to 1000 (default 5)"},
 		},
-		Run: e.run(next),
+		Run: e.reads(next),
 	}
 }
 

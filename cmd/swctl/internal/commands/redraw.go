@@ -20,6 +20,7 @@ const restBetween = 5
 // times count on.
 func watching(ctx context.Context, c *call, look func(context.Context, group.Client) error, draw func() error) error {
 	c.Lasts()
+	c.reads = false
 	columns, _, _ := c.Screen()
 	inPlace := columns > 0 && !c.JSON
 	err := c.connected(ctx, func(ctx context.Context, client group.Client) error {

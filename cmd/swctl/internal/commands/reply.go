@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/cmd/swctl/internal/render"
+	"github.com/swjobs/singleworker/singleworker/admin/api"
+	"github.com/swjobs/singleworker/singleworker/admin/plain"
 	"github.com/swjobs/singleworker/singleworker/admin/words"
 )
 
@@ -19,6 +22,7 @@ type reply struct {
 	*cmdline.Call
 
 	clock  func() (now time.Time, ahead time.Duration, own bool) // of the group
+	old    func() (sign time.Time, stale bool)                   // as Client.Stale
 	own    bool                                                  // what was printed has times of this machine's
 	warned bool                                                  // of that one
 }
@@ -52,6 +56,38 @@ func (r *reply) clocked(err error) error {
 	return err
 }
 
+// stale is the mark of an answer by a server without a quorum, or nil.
+func (r *reply) stale() *api.Stale {
+	if r.old == nil {
+		return nil
+	}
+	sign, stale := r.old()
+	if !stale {
+		return nil
+	}
+	return &api.Stale{LastSign: sign}
+}
+
+// staled says before the output, or with an error for programs, that a server without a quorum has
+// answered.
+func (r *reply) staled(err error) error {
+	mark := r.stale()
+	if mark == nil {
+		return err
+	}
+	text := "STALE: answered by a server that has no quorum, with what was true when that was lost"
+	if sign := mark.LastSign; !sign.IsZero() {
+		text += fmt.Sprintf("; the last sign of life of an instance in it is of %s, %s", plain.Absolute(sign, time.UTC), plain.Relative(sign, r.now()))
+	}
+	switch {
+	case r.JSON && err != nil:
+		return fmt.Errorf("%w; %s", err, text)
+	case !r.JSON || r.Format == cmdline.FormatName: // other documents have the mark
+		r.Sayf("%s", text)
+	}
+	return err
+}
+
 // page is the output for people.
 func (r *reply) page() render.Page {
 	columns, _, colors := r.Screen()
@@ -61,6 +97,10 @@ func (r *reply) page() render.Page {
 // put prints a document under -o json, and what people makes of it otherwise.
 func (r *reply) put(document any, people func(render.Page)) error {
 	if r.JSON {
+		if of, marked := document.(api.Document); marked {
+			of.Stale = r.stale()
+			document = of
+		}
 		return r.PutJSON(document)
 	}
 	people(r.page())

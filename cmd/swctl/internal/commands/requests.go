@@ -21,7 +21,7 @@ stopped by swctl stop-run.`,
 		Examples: `swctl requests nightly
 swctl requests import -o json | jq -r '.items[] | select(.run_id == null) | .id'
 swctl requests cancel nightly`,
-		Run: e.run(requests),
+		Run: e.reads(requests),
 	}
 }
 

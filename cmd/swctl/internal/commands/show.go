@@ -35,7 +35,7 @@ swctl show nightly --version 3 --diff`,
 			{Name: flagVersion, Usage: "`N` show a former version"},
 			{Name: flagDiff, Usage: "with --version: only what differs from the job as it is"},
 		},
-		Run: e.run(show),
+		Run: e.reads(show),
 	}
 }
 

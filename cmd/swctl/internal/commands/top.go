@@ -26,7 +26,7 @@ swctl instances -o json, and swctl watch.`,
 		Examples: `swctl top
 swctl top --server-type billing
 swctl top | head -1`,
-		Run: e.run(top),
+		Run: e.reads(top),
 	}
 }
 

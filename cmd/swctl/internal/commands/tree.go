@@ -24,7 +24,7 @@ of them. In JSON the list is that of swctl list, each job once, in the order of 
 swctl tree report --watch
 swctl tree 'load*' -o json | jq -r '.items[] | [.name, .spec.after[]?] | @tsv'`,
 		Flags: []cmdline.Flag{{Name: flagWatch, Usage: "show it again whenever something changes, until interrupted"}},
-		Run:   e.run(tree),
+		Run:   e.reads(tree),
 	}
 }
 

@@ -33,7 +33,7 @@ swctl why nightly --at '2026-11-20 03:00:00 CET' -o json | jq -r .fate`,
 		Flags: []cmdline.Flag{
 			{Name: "at", Usage: "`TIME` 15:04, 2006-01-02 15:04 in the job's time zone, or RFC 3339 (default now)"},
 		},
-		Run: e.run(why),
+		Run: e.reads(why),
 	}
 }
 

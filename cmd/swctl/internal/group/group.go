@@ -40,6 +40,7 @@ type Client interface { //nolint:interfacebloat // it stands for a whole type, s
 	Job(ctx context.Context, name string) (admin.JobDetails, error)
 	Clock() (now time.Time, ahead time.Duration, own bool)
 	Zxid() int64
+	Stale() (sign time.Time, stale bool)
 	Foreign(ctx context.Context, root, below string) ([]admin.ForeignNode, error)
 
 	Submit(ctx context.Context, j job.Job, opts admin.SubmitOptions) (admin.Change, error)
