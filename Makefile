@@ -161,8 +161,8 @@ installed: ## go install of each command from a module proxy that has this clone
 	go test -count=1 ./integration/install
 
 # Tests that also run on the newer ZooKeeper: an instance and its server die, and the audit of the server's files; directories
-# and exports of swctl serve, there and back; bulk requests.
-NEWER := ^Test(Audit|ServeAndZooKeeper|ServeAndEnsemble|ReadManyOnARealServer)$$
+# and exports of swctl serve, there and back; bulk requests; reading without a quorum.
+NEWER := ^Test(Audit|ServeAndZooKeeper|ServeAndEnsemble|ReadManyOnARealServer|StaleWithoutQuorum)$$
 
 # -count=1: a cached success says nothing about a server that is not an input of the
 # test. -p 1: one package at a time, because they measure real time.

@@ -34,7 +34,8 @@ usage() {
 		  home 3.9       print the ZOOKEEPER_HOME of that
 		  run DIR PORT   run a server on 127.0.0.1:PORT with its files in DIR, until killed
 		  run DIR PORT N SERVER...  the same as server N of an ensemble. Each SERVER is where one of
-		                 them finds the others, from the first: 127.0.0.1:QUORUM_PORT:ELECTION_PORT
+		                 them finds the others, from the first: 127.0.0.1:QUORUM_PORT:ELECTION_PORT.
+		                 With a file DIR/read-only it serves reads without a quorum
 		  check          print what is missing to run a server and how to install it, if anything
 		  version        print the version that run would start
 
@@ -202,6 +203,15 @@ speak_tls() {
 	END
 }
 
+# serve_reads DIR makes the server in DIR serve reads without a quorum, for which it needs local sessions. Those of
+# clients that create ephemeral nodes become others then.
+serve_reads() {
+	cat >>"$1/zoo.cfg" <<-END
+		localSessionsEnabled=true
+		localSessionsUpgradingEnabled=true
+	END
+}
+
 # join_ensemble DIR N SERVER... makes the server in DIR the Nth of an ensemble.
 join_ensemble() {
 	local dir=$1 number=$2 n=0 server
@@ -240,6 +250,10 @@ run() {
 		# Servers that were away get the transactions that they missed rather than a snapshot, if
 		# possible, so that most logs are complete. They keep these in memory.
 		flags=(-Xms32m -Xmx512m -XX:TieredStopAtLevel=1 -Dzookeeper.commitLogCount=100000 -Dzookeeper.snapshotSizeFactor=1)
+		if [[ -e $dir/read-only ]]; then
+			serve_reads "$dir"
+			flags+=(-Dreadonlymode.enabled=true)
+		fi
 	fi
 	# exec, so that this process id is that of the server.
 	exec "$java" "${flags[@]}" -XX:+UseSerialGC \

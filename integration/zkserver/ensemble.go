@@ -24,10 +24,21 @@ type Ensemble struct {
 // failed, the ends of their logs are printed.
 func StartEnsemble(tb testing.TB, n int) *Ensemble {
 	tb.Helper()
+	return startEnsembleAnywhere(tb, n, false)
+}
+
+// StartReadOnlyEnsemble is [StartEnsemble] of servers that serve reads without a quorum.
+func StartReadOnlyEnsemble(tb testing.TB, n int) *Ensemble {
+	tb.Helper()
+	return startEnsembleAnywhere(tb, n, true)
+}
+
+func startEnsembleAnywhere(tb testing.TB, n int, readOnly bool) *Ensemble {
+	tb.Helper()
 	var err error
 	for range portTries {
 		var e *Ensemble
-		if e, err = startEnsemble(tb, n); err == nil {
+		if e, err = startEnsemble(tb, n, readOnly); err == nil {
 			return e
 		}
 		if !errors.Is(err, errPortTaken) {
@@ -38,7 +49,7 @@ func StartEnsemble(tb testing.TB, n int) *Ensemble {
 	return nil
 }
 
-func startEnsemble(tb testing.TB, n int) (*Ensemble, error) {
+func startEnsemble(tb testing.TB, n int, readOnly bool) (*Ensemble, error) {
 	tb.Helper()
 	script, err := findScript()
 	if err != nil {
@@ -61,6 +72,11 @@ func startEnsemble(tb testing.TB, n int) (*Ensemble, error) {
 		}
 		if err := os.Mkdir(s.dir, 0o700); err != nil {
 			return nil, err
+		}
+		if readOnly {
+			if err := os.WriteFile(filepath.Join(s.dir, "read-only"), nil, 0o600); err != nil {
+				return nil, err
+			}
 		}
 		tb.Cleanup(s.cleanup)
 		if err := s.begin(); err != nil {
