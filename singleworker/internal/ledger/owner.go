@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 )
 
 // judgeOwner judges a write of an owner record.
@@ -78,7 +78,7 @@ func (l *Ledger) alive(t *touch) string {
 		last, sign = life.Beat, "sign of life"
 	}
 	age := l.txn.At().Sub(last.Time)
-	if timeout == 0 || txnlog.Epoch(last.Zxid) != txnlog.Epoch(l.txn.Zxid) {
+	if timeout == 0 || zxids.Epoch(last.Zxid) != zxids.Epoch(l.txn.Zxid) {
 		l.counts.Unjudged++ // how old the heartbeat is cannot be told
 		return ""
 	}

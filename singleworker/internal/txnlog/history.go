@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 )
 
 // History follows the version of each node from one transaction to the next. ZooKeeper counts
@@ -159,7 +161,7 @@ func (w *write) earlier(txn *Txn, op *Op) (was *write, gone []Node) {
 
 // canMiss reports whether a transaction can have been made without a write: a leader has all that
 // it has ordered itself.
-func (w *write) canMiss(txn *Txn) bool { return Epoch(w.Mzxid) < Epoch(txn.Zxid) }
+func (w *write) canMiss(txn *Txn) bool { return zxids.Epoch(w.Mzxid) < zxids.Epoch(txn.Zxid) }
 
 // undo gives a node its earlier content back.
 func (h *History) undo(txn *Txn, name string, was *write, gone []Node) Return {

@@ -1,6 +1,10 @@
 package txnlog
 
-import "time"
+import (
+	"time"
+
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
+)
 
 // Kind is the kind of a transaction.
 type Kind int
@@ -100,17 +104,12 @@ func (t *Txn) At() time.Time {
 	return t.True
 }
 
-// Epoch is the term of the leader that ordered the transaction: times are comparable within one.
-func Epoch(zxid int64) int64 { return zxid >> epochBits }
-
 // Follows reports whether a zxid can be the next one after another: no transaction is missing in
 // between, as far as can be told. A new leader starts to count again.
 func Follows(zxid, last int64) bool {
-	const counter = 1<<epochBits - 1
-	return zxid == last+1 || Epoch(zxid) > Epoch(last) && zxid&counter == 1
+	const counter = 1<<zxids.EpochBits - 1
+	return zxid == last+1 || zxids.Epoch(zxid) > zxids.Epoch(last) && zxid&counter == 1
 }
-
-const epochBits = 32
 
 // Node is a node in a snapshot.
 type Node struct {

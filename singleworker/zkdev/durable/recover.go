@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 )
 
 const (
@@ -225,7 +226,7 @@ func (s *store) cut(name string, end int64, behind tail) error {
 // nextEpoch begins a new epoch if the directory was a member's of an ensemble: transactions that
 // the others have logged since then must not have the same zxids.
 func (s *store) nextEpoch(names []string, last int64) (epoch int64, err error) {
-	epoch = txnlog.Epoch(last)
+	epoch = zxids.Epoch(last)
 	member := false
 	for _, name := range []string{acceptedEpoch, currentEpoch} {
 		if !slices.Contains(names, name) {

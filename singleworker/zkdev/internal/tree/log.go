@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/swjobs/singleworker/singleworker/internal/txnlog"
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 	"github.com/swjobs/singleworker/singleworker/zkdev/internal/wire"
 )
 
@@ -166,6 +167,5 @@ func splitLogged(path string) (parent, child string, ok bool) {
 
 // BeginEpoch has zxids begin as another leader's do.
 func (s *State) BeginEpoch(epoch int64) {
-	const counter = 32
-	s.last, s.taken = epoch<<counter, epoch<<counter
+	s.last, s.taken = epoch<<zxids.EpochBits, epoch<<zxids.EpochBits
 }
