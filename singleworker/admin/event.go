@@ -128,5 +128,5 @@ const (
 	GapJobs      GapWhat = "jobs"      // jobs were canceled, or submitted and canceled
 	GapInstances GapWhat = "instances" // instances left, or joined and left
 	GapRecord    GapWhat = "record"    // a record of Event.Job or Event.InstanceID cannot be read: Error says why
-	GapLost      GapWhat = "lost"      // ZooKeeper has lost transactions up to Gap.After, as after a restore
+	GapLost      GapWhat = "lost"      // ZooKeeper was restored, or emptied: it has lost some about Gap.After
 )

@@ -23,8 +23,8 @@ type WatchOptions struct {
 	// after it is reported first, as far as the records tell, before EventWatching. Events that may
 	// have happened before are marked as Repeated: runs have IDs to tell. Of a job whose history has
 	// forgotten entries, of cancellations and of instances that left, a gap is reported. If ZooKeeper
-	// no longer has that transaction, as after a restore, a gap is all that is reported of the past,
-	// and cursors begin again. Default: 0, which reports nothing of the past.
+	// was restored since, or no longer has that transaction, a gap is all that is reported of the
+	// past, and cursors begin again. Default: 0, which reports nothing of the past.
 	Since int64
 	// Trouble has EventJobTrouble reported, too: that a job is late, hangs or is invalid, or no longer
 	// is. Those that are so when the Watch begins are reported before EventWatching, whatever Since

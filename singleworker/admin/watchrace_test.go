@@ -477,9 +477,32 @@ func TestWatchFromALostHistory(t *testing.T) {
 	})
 }
 
+// TestWatchFromBeforeARestore resumes from a cursor of before swctl serve restore, after which
+// the numbers of transactions are higher. That is a gap, and nothing else is told. A cursor of
+// afterwards is as good as any, and without a cursor there is nothing to miss.
+func TestWatchFromBeforeARestore(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.submit(job.Job{Name: "job", Schedule: "@hourly"})
+		backup, cursor := w.server.Snapshot(), w.server.Zxid()
+		w.submit(job.Job{Name: "gone", Schedule: "@hourly"})
+		w.must(w.server.Renew(backup))
+		on := w.watch(w.operator(), WatchOptions{Since: cursor})
+		settle()
+		cursor = on.events[len(on.events)-1].Cursor
+		on.want("at first", "gap lost 0", "watching")
+		w.submit(job.Job{Name: "new", Schedule: "@hourly"})
+		on = w.watch(w.operator(), WatchOptions{Since: cursor})
+		on.want("of afterwards", "gap jobs 0", "job_submitted new", "watching")
+		on = w.watch(w.operator(), WatchOptions{})
+		on.want("of nothing", "watching")
+	})
+}
+
 // TestWatchOutlivesARestore has the ensemble restored from a backup while a Watch runs: as a new
-// leader does, who continues the numbers of transactions, and as a server whose data was replaced,
-// which uses them again. The cursors that follow are of what there is then.
+// leader does, who continues the numbers of transactions, as a server whose data was replaced,
+// which uses them again, and by swctl serve restore, which has them leap. The cursors that follow
+// are of what there is then.
 func TestWatchOutlivesARestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -487,6 +510,7 @@ func TestWatchOutlivesARestore(t *testing.T) {
 		want    []string
 	}{
 		"a new leader": {(*zkdev.Server).Restore, []string{"gap job runs 0", "job_canceled gone"}}, "replaced data": {(*zkdev.Server).Reset, []string{"gap job runs 0", "gap lost 0", "job_canceled gone"}},
+		"swctl serve restore": {(*zkdev.Server).Renew, []string{"job_canceled gone", "job_changed job", "gap job runs 0", "gap lost 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

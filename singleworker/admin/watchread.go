@@ -9,6 +9,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker/internal/zkconn"
 	"github.com/swjobs/singleworker/singleworker/internal/zkrec"
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 )
 
 // A childList counts the children that were created below a node, to tell how many came and went
@@ -65,13 +66,13 @@ type look struct {
 	slots map[string]bool // their owner records and tick records
 }
 
-// sync has the server catch up. Of transactions that it does not have, as after a restore, there is
-// neither a cursor nor a position.
+// sync has the server catch up. A cursor, or a position, from before a restore means nothing
+// after it: there is no telling which of the transactions since then are lost.
 func (w *watcher) sync(ctx context.Context) error {
 	if err := w.c.conn.Sync(ctx, w.c.tree.Root()); err != nil {
 		return err
 	}
-	if known, last := max(w.since, w.seen), w.c.conn.Zxid(); known > last {
+	if known, last := max(w.since, w.seen), w.c.conn.Zxid(); known > last || known > 0 && zxids.Restored(known, last) {
 		w.tell(Event{Kind: EventGap, Zxid: last, Gap: &Gap{What: GapLost, After: known}})
 		w.since, w.cursor, w.seen = 0, last, last
 	}

@@ -9,9 +9,10 @@
 // A test can cause on purpose the faults that a real server has only by accident: cut a connection
 // between a write and its reply ([Server.Control]), expire a session ([Server.ExpireSession]), take
 // a client off the network ([Server.Partition], [Client]), restart ([Server.Restart]), lose
-// acknowledged transactions ([Server.Restore]), be a read-only server without a quorum
-// ([Server.SetReadOnly]), and let a client read from a server that is behind ([Client.Lag]).
-// [Server.Log] returns every transaction, for checkers that do not trust the clients.
+// acknowledged transactions ([Server.Restore], [Server.Renew], [Server.Reset]), be a read-only
+// server without a quorum ([Server.SetReadOnly]), and let a client read from a server that is
+// behind ([Client.Lag]). [Server.Log] returns every transaction, for checkers that do not trust the
+// clients.
 //
 // # Virtual time
 //

@@ -1,6 +1,9 @@
 package zkdev
 
-import "github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+import (
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
+	"github.com/swjobs/singleworker/singleworker/zkdev/internal/tree"
+)
 
 // A Snapshot is the nodes and the sessions of a server at one time.
 type Snapshot struct{ state *tree.State }
@@ -19,16 +22,17 @@ func (s *Server) Snapshot() *Snapshot {
 // although they were acknowledged. As under the new leader of an ensemble that has lost them, zxids
 // and session ids are not used again. [Server.Log] continues to return them.
 func (s *Server) Restore(n *Snapshot) error {
-	s.Stop()
-	s.do(func(k *core) {
-		restored := n.state.Clone()
-		restored.Succeed(k.state)
-		k.state = restored
-		for _, f := range k.behind {
-			f.state, f.queue = restored.Clone(), nil
-		}
+	return s.replace(n, func(k *core, restored *tree.State) { restored.Succeed(k.state) })
+}
+
+// Renew restarts the server with the data that swctl serve restore makes of a snapshot. No session
+// goes on, and zxids go on so far above all that were used that clients can tell. [Server.Log]
+// continues to return the lost transactions.
+func (s *Server) Renew(n *Snapshot) error {
+	return s.replace(n, func(k *core, renewed *tree.State) {
+		renewed.Succeed(k.state)
+		renewed.Renew(zxids.Epoch(k.state.Zxid()) + zxids.Leap)
 	})
-	return s.Start()
 }
 
 // SetReadOnly restarts the server as one whose ensemble has lost its quorum, and which was started
@@ -58,14 +62,22 @@ func (s *Server) SetReadOnly(readOnly bool) error {
 // transactions. Session ids are not: a server begins with one that it takes from its clock. A
 // client that has seen a later zxid is hung up on until the server has counted as far.
 func (s *Server) Reset(n *Snapshot) error {
+	return s.replace(n, func(k *core, reset *tree.State) {
+		reset.SkipSessions(k.state)
+		k.log.forget(n.Zxid())
+	})
+}
+
+// replace restarts the server with the data of a snapshot, once adapt has fitted that to the
+// present state.
+func (s *Server) replace(n *Snapshot, adapt func(k *core, state *tree.State)) error {
 	s.Stop()
 	s.do(func(k *core) {
-		reset := n.state.Clone()
-		reset.SkipSessions(k.state)
-		k.state = reset
-		k.log.forget(n.Zxid())
+		state := n.state.Clone()
+		adapt(k, state)
+		k.state = state
 		for _, f := range k.behind {
-			f.state, f.queue = n.state.Clone(), nil
+			f.state, f.queue = state.Clone(), nil
 		}
 	})
 	return s.Start()

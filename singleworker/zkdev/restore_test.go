@@ -10,8 +10,38 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 	"github.com/swjobs/singleworker/singleworker/zkdev"
 )
+
+// A renewed server has the nodes of the snapshot without its sessions. Each client gets a new one,
+// also who had its session then. Zxids continue a leap above, and all data is from there.
+func TestRenew(t *testing.T) {
+	bubble(t, func(t *virtual) {
+		conn, events := connect(t, t.server)
+		create(t, conn, "/mine", zk.FlagEphemeral)
+		create(t, conn, "/a", 0)
+		snapshot := t.server.Snapshot()
+		set(t, conn, "/a")
+		last := t.server.Zxid()
+		if err := t.server.Renew(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		await(t, events, zk.StateExpired)
+		await(t, events, zk.StateHasSession)
+		if exists(t, conn, "/mine") {
+			t.Error("a node of a session is there")
+		}
+		_, restored, err := conn.Get("/a")
+		if err != nil || restored.Version != 0 || restored.Czxid > last || !zxids.Restored(last, restored.Mzxid) {
+			t.Errorf("%+v after zxid %#x, %v", restored, last, err)
+		}
+		set(t, conn, "/a")
+		if _, stat, err := conn.Get("/a"); err != nil || stat.Mzxid <= restored.Mzxid || stat.Version != 1 {
+			t.Errorf("%+v, %v", stat, err)
+		}
+	})
+}
 
 // A restored server has the nodes and sessions of the snapshot. Clients with such a session keep
 // it, the others get a new one, and zxids continue.

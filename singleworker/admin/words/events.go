@@ -115,7 +115,7 @@ func gap(g admin.Gap) string {
 	case admin.GapInstances:
 		return fmt.Sprintf("instances that left, or joined and left, after zxid %d: %s", g.After, some)
 	case admin.GapLost:
-		return fmt.Sprintf("all that happened before: ZooKeeper no longer has zxid %d, as after a restore", g.After)
+		return fmt.Sprintf("all that happened before: ZooKeeper was restored, or emptied, and has lost transactions about zxid %d", g.After)
 	case admin.GapRecord:
 		return plain.FirstLine(g.Error)
 	}

@@ -79,11 +79,20 @@ type loss struct{ after, last int64 }
 
 // Restore has the server lose the transactions after a snapshot of it.
 func (c *Cluster) Restore(snapshot *zkdev.Snapshot) error {
+	return c.lose(snapshot, c.Server.Restore)
+}
+
+// Renew is Restore by swctl serve restore; see [zkdev.Server.Renew].
+func (c *Cluster) Renew(snapshot *zkdev.Snapshot) error {
+	return c.lose(snapshot, c.Server.Renew)
+}
+
+func (c *Cluster) lose(snapshot *zkdev.Snapshot, by func(*zkdev.Snapshot) error) error {
 	c.modelMu.Lock()
 	defer c.modelMu.Unlock()
 	c.lost = append(c.lost, loss{snapshot.Zxid(), c.Server.Zxid()})
 	c.model, c.applied = nil, 0
-	return c.Server.Restore(snapshot)
+	return by(snapshot)
 }
 
 // Reset replaces the server's data by a snapshot; see [zkdev.Server.Reset].

@@ -13,10 +13,11 @@ import (
 
 // Instances that run on while ZooKeeper gets a backup put back, or all its data removed, notice
 // within a session timeout, end their leases, and join again. Jobs that were submitted after the
-// backup are gone; declared jobs come back.
+// backup are gone; declared jobs come back. Tokens go back, but for a restore by swctl serve
+// restore: there each is higher than all before.
 func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 	t.Parallel()
-	for _, what := range []string{"restored", "emptied"} {
+	for _, what := range []string{"restored", "emptied", "renewed"} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, c *swtest.Cluster) {
 				t.Helper()
@@ -33,16 +34,21 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 					if err := c.Submit(t.Context(), job.Job{Name: name, Schedule: "* * * * * *", Handler: "work"}); err != nil {
 						t.Fatal(err)
 					}
-					if what == "restored" {
+					if what != "emptied" {
 						jobs = append(jobs, name)
 					}
 				}
 				time.Sleep(settled)
-				if what == "restored" {
+				if what != "emptied" {
 					snapshot = c.Server.Snapshot()
 				}
-				time.Sleep(time.Minute)
-				if err := c.Reset(snapshot); err != nil {
+				time.Sleep(time.Minute + 500*time.Millisecond) // between two ticks
+				replace := c.Reset
+				if what == "renewed" {
+					replace = c.Renew
+				}
+				replaced := time.Now()
+				if err := replace(snapshot); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2*session + settled)
@@ -50,7 +56,13 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				ran := make(map[string]int)
 				ends := make(map[string]time.Time)
+				var highest, lowest int64    // tokens before that and since
 				for _, r := range c.Runs() { // in the order of their starts
+					if r.Started.Before(replaced) {
+						highest = max(highest, r.Token)
+					} else if lowest == 0 || r.Token < lowest {
+						lowest = r.Token
+					}
 					if r.Started.Before(ends[r.Job]) {
 						t.Errorf("two runs of %s at a time, the second of %s for %v", r.Job, r.Instance.Name, r.Tick)
 					}
@@ -66,6 +78,9 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 				}
 				if len(ran) != len(jobs) {
 					t.Errorf("ran %v, want %q", ran, jobs)
+				}
+				if (lowest > highest) != (what == "renewed") {
+					t.Errorf("the highest token before is %#x, and the lowest since %#x", highest, lowest)
 				}
 				for _, i := range instances {
 					if s := i.State(); s != swtest.Running {

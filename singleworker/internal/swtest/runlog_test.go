@@ -21,10 +21,10 @@ func readInto(t *testing.T, c *swtest.Cluster, store runlog.Store) {
 	})
 }
 
-// logged are the entries of job0 in the log, newest first.
-func logged(t *testing.T, store runlog.Store) (all []runlog.Entry) {
+// logged are the entries of a slot in the log, or of all, newest first.
+func logged(t *testing.T, store runlog.Store, slot string) (all []runlog.Entry) {
 	t.Helper()
-	for e, err := range store.Entries(t.Context(), runlog.Query{Group: "group", Slot: "job0"}) {
+	for e, err := range store.Entries(t.Context(), runlog.Query{Group: "group", Slot: slot}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
 	ranTimes(t, c, runs, nil)
 	readInto(t, c, store)
 	kinds := make(map[runlog.Kind]int)
-	for _, e := range logged(t, store) {
+	for _, e := range logged(t, store, "job0") {
 		kinds[e.Kind]++
 		if e.Kind == runlog.Hole && e.Number != page {
 			t.Errorf("the log continues after entry %d: %s", e.Number, e.Error)
@@ -74,8 +74,17 @@ func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
 
 // Ticks that nobody ran are recorded in a row that a backup from before does not have. After the
 // restore, and another outage, they are recorded once more, in a row that begins earlier. The log
-// has each tick in one row, and all runs.
+// has each tick in one row, and all runs. Of a restore that numbers tell of, it also has that jobs
+// may have come and gone unseen.
 func TestRunLogAfterARestore(t *testing.T) {
+	t.Parallel()
+	for by, unseen := range map[string]int{"a new leader": 0, "swctl serve restore": 1} {
+		t.Run(by, func(t *testing.T) { runLogAfterARestore(t, unseen) })
+	}
+}
+
+func runLogAfterARestore(t *testing.T, unseen int) {
+	t.Helper()
 	bubble(t, func(t *testing.T, c *swtest.Cluster) {
 		t.Helper()
 		store := openLog(t)
@@ -87,7 +96,20 @@ func TestRunLogAfterARestore(t *testing.T) {
 		time.Sleep(time.Minute)
 		ranTimes(t, c, 6, nil)
 		readInto(t, c, store)
-		if err := c.Server.Restore(backup); err != nil {
+		holes := func() (n int) {
+			for _, e := range logged(t, store, "") {
+				if e.Kind == runlog.Hole && e.Slot == "" {
+					n++
+				}
+			}
+			return n
+		}
+		before := holes()
+		replace := c.Server.Restore
+		if unseen > 0 {
+			replace = c.Server.Renew
+		}
+		if err := replace(backup); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -95,7 +117,10 @@ func TestRunLogAfterARestore(t *testing.T) {
 		readInto(t, c, store)
 		kinds := make(map[runlog.Kind]int)
 		ticks := make(map[time.Time]int)
-		for _, e := range logged(t, store) {
+		if n := holes() - before; n != unseen {
+			t.Errorf("%d holes about jobs, want %d", n, unseen)
+		}
+		for _, e := range logged(t, store, "job0") {
 			kinds[e.Kind]++
 			for tick := e.Tick; e.Kind == runlog.NotRun && !tick.After(e.To); tick = tick.Add(10 * time.Second) {
 				ticks[tick]++

@@ -1,6 +1,6 @@
 // Package zxids reads the numbers of ZooKeeper's transactions. The high half of a number is the
-// epoch: the term of the leader that ordered the transaction, which is one more with each election.
-// A restore that passes over [Leap] epochs is in the numbers themselves: whoever has a number from
+// epoch: the term of the leader that ordered the transaction, one more with each election. A
+// restore that passes over [Leap] epochs is in the numbers themselves: whoever has a number from
 // before it sees by the next one that there was a restore.
 package zxids
 

@@ -6,9 +6,9 @@ import (
 	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 )
 
-// TestRestored: elections are no restore, and each number from before a leap shows it, also if the
-// lost servers have held elections that nobody knew of when they were restored, and others were
-// held since.
+// TestRestored: elections are no restore, and each number from before a leap shows it, also if
+// the lost servers have held elections that nobody knew of when they were restored, and others
+// were held since.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	at := func(epoch, count int64) int64 { return epoch<<zxids.EpochBits | count }

@@ -93,6 +93,19 @@ func vanishes(owner int64) bool {
 	return owner == container || owner>>56&0xff == ttl
 }
 
+// Renew makes the state the one of a restored server, which begins an epoch. All data is as if the
+// restore had written it: an owner whose record is there again must not go on with the token that
+// it had when another owner, who is forgotten, has had a higher one since. No session goes on: a
+// client whose session did would not notice that its writes since then are gone.
+func (s *State) Renew(epoch int64) {
+	clear(s.sessions)
+	s.BeginEpoch(epoch)
+	s.Settle()
+	for _, n := range s.nodes {
+		n.mzxid = s.last
+	}
+}
+
 // Settle deletes the ephemeral nodes whose session has ended, as ZooKeeper does when it starts:
 // logs before version 3.6 do not list them.
 func (s *State) Settle() {
