@@ -28,7 +28,8 @@
 // (log.ZXID) and snapshots (snapshot.ZXID). A ZooKeeper starts from them, and the server starts
 // from a ZooKeeper's, with the same transaction numbers. It begins a new epoch where an ensemble
 // has been. Containers and nodes with a time to live are refused when it starts. Three snapshots
-// are kept, and the logs since the oldest of them.
+// are kept, and the logs since the oldest of them. A copy of the directory is a backup: [Restore]
+// makes a directory of it that goes on above the numbers of the server that was lost.
 //
 // A lock refuses a second process. ZooKeeper takes no such lock: never start it on the directory of
 // a server that runs.

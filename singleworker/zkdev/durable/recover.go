@@ -38,23 +38,26 @@ func (s *store) Recover(load func(int64, *txnlog.Snapshot, []txnlog.Node) error,
 			}
 		}
 	}
-	have, err := s.list()
+	last, err := s.read(load, replay)
 	if err != nil {
 		return 0, err
-	}
-	last := int64(0)
-	if len(have.images)+len(have.logs) > 0 {
-		if last, err = s.loadImage(have, load); err != nil {
-			return 0, err
-		}
-		if last, err = s.readLogs(have.logs, last, replay); err != nil {
-			return 0, err
-		}
 	}
 	if err := s.fs.sync(""); err != nil {
 		return 0, s.fail("fsync the directory", err)
 	}
 	return s.nextEpoch(names, last)
+}
+
+// read loads a snapshot and replays the transactions after it. It returns the last one.
+func (s *store) read(load func(int64, *txnlog.Snapshot, []txnlog.Node) error, replay func(*txnlog.Txn) error) (last int64, err error) {
+	have, err := s.list()
+	if err != nil || len(have.images)+len(have.logs) == 0 {
+		return 0, err
+	}
+	if last, err = s.loadImage(have, load); err != nil {
+		return 0, err
+	}
+	return s.readLogs(have.logs, last, replay)
 }
 
 // loadImage loads the latest snapshot that is whole: ZooKeeper leaves half a one if it crashes.
@@ -223,11 +226,9 @@ func (s *store) cut(name string, end int64, behind tail) error {
 	return s.fs.sync(name)
 }
 
-// nextEpoch begins a new epoch if the directory was a member's of an ensemble: transactions that
-// the others have logged since then must not have the same zxids.
-func (s *store) nextEpoch(names []string, last int64) (epoch int64, err error) {
-	epoch = zxids.Epoch(last)
-	member := false
+// memberEpoch returns the last epoch that a member of an ensemble knew of. The others may have had
+// transactions of it. It returns 0 for the directory of a server that was none.
+func (s *store) memberEpoch(names []string) (epoch int64, err error) {
 	for _, name := range []string{acceptedEpoch, currentEpoch} {
 		if !slices.Contains(names, name) {
 			continue
@@ -245,9 +246,19 @@ func (s *store) nextEpoch(names []string, last int64) (epoch int64, err error) {
 		if err != nil {
 			return 0, s.fail("read "+name, err)
 		}
-		epoch, member = max(epoch, n), true
+		epoch = max(epoch, n)
 	}
-	if epoch == 0 {
+	return epoch, nil
+}
+
+// nextEpoch begins a new epoch if the directory was a member's of an ensemble: transactions that
+// the others have logged since then must not have the same zxids.
+func (s *store) nextEpoch(names []string, last int64) (epoch int64, err error) {
+	member := slices.Contains(names, acceptedEpoch) || slices.Contains(names, currentEpoch)
+	if epoch, err = s.memberEpoch(names); err != nil {
+		return 0, err
+	}
+	if epoch = max(epoch, zxids.Epoch(last)); epoch == 0 {
 		return 0, nil
 	}
 	epoch++
