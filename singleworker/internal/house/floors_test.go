@@ -69,7 +69,7 @@ var floorsOf = map[string][][]string{"internal/lease": {
 	{
 		"acl.go", "apply.go", "audit.go", "calendars.go", "cancel.go", "clear.go", "completion.go", "config.go", "dev.go", "doctor.go", "drain.go",
 		"files.go", "guard.go", "history.go", "import.go", "instance.go", "instances.go", "limits.go", "list.go", "log.go", "next.go", "notify.go", "once.go",
-		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "serve.go", "set.go", "show.go", "submit.go", "top.go", "tree.go",
+		"pause.go", "repair.go", "requests.go", "rollback.go", "runlog.go", "serve.go", "serverestore.go", "set.go", "show.go", "submit.go", "top.go", "tree.go",
 		"trigger.go", "ui.go", "undelete.go", "version.go", "watch.go", "why.go",
 	},
 	{"backfill.go"},

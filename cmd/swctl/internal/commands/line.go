@@ -12,6 +12,7 @@ import (
 const (
 	flagAll    = "all"
 	flagBy     = "by"
+	flagData   = "data"
 	flagDryRun = "dry-run"
 	flagFailed = "failed"
 	flagFile   = "file"

@@ -62,7 +62,7 @@ func (a *app) commands() []*cmdline.Command {
 		historyCommand(e, a.stores), logCommand(e), whyCommand(e), watchCommand(e), runlogCommand(e, a.stores), notifyCommand(e), testNotifyCommand(e), uiCommand(e, a.stores), triggerCommand(e), retryCommand(e), backfillCommand(e), stopRunCommand(e),
 		requestsCommand(e), cancelRequestsCommand(e), pauseCommand(e), resumeCommand(e), freezeCommand(e), unfreezeCommand(e), repairCommand(e),
 		auditCommand(a.audit), checkOnceCommand(a.databases, a.stores), resetOnceCommand(e, a.databases), instancesCommand(e), showInstanceCommand(e), drainCommand(e), disableCommand(e), enableCommand(e), calendarsCommand(e), showCalendarCommand(e), setCalendarCommand(e), deleteCalendarCommand(e), limitsCommand(e), showLimitCommand(e), setLimitCommand(e), deleteLimitCommand(e), freeLimitCommand(e), showACLCommand(e), initACLCommand(e), checkACLCommand(e),
-		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), exportServerCommand(), completionCommand(), configCommand(), versionCommand(a.build),
+		guardCommand(), devCommand(a.serve), serveCommand(a.serveFiles), exportServerCommand(), restoreServerCommand(), completionCommand(), configCommand(), versionCommand(a.build),
 	}
 }
 

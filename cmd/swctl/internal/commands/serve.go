@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	flagData           = "data"
 	flagAnyoneConnects = "anyone-may-connect"
 	flagMembers        = "members"
 	flagHealth         = "health"

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/swjobs/singleworker/cmd/swctl/internal/cmdline"
 	"github.com/swjobs/singleworker/singleworker/zkdev/durable"
@@ -63,6 +64,44 @@ func TestServeExport(t *testing.T) {
 	golden(t, "serve-export", text.String())
 	if id, err := os.ReadFile(dir + "/members/zk3/data/myid"); err != nil || string(id) != "3\n" {
 		t.Errorf("myid of zk3: %q, %v", id, err)
+	}
+}
+
+// TestServeRestore makes a directory of a backup, once, if it knows how far the lost servers may
+// have counted. The next number there is above all of theirs.
+func TestServeRestore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"backup", "lost"} {
+		server, err := durable.Open(durable.Config{Dir: filepath.Join(dir, name), Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dir+"/lost/version-2/currentEpoch", []byte("5"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir+"/torn/version-2", fstest.MapFS{"snapshot.0": {Data: []byte("torn")}}); err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t)
+	var text strings.Builder
+	for _, line := range []string{
+		"now", "--from backup --first", "--from backup --data a", "--from backup --data a --above token", "--from backup --data a --above 0",
+		"--from backup --data a --above 9223372036854775807", "--from nowhere --data a --first", "--from torn --data a --first",
+		"--from backup --data a --lost nowhere", "--from backup --data a --lost lost", "--from backup --data a --first",
+		"--from backup --data b --above 0x1000000a7 -o json", "--from backup --data c --lost lost --lost a",
+	} {
+		line = strings.NewReplacer("--from ", "--from "+dir+"/", "--data ", "--data "+dir+"/", "--lost ", "--lost "+dir+"/").Replace(line)
+		text.WriteString(strings.ReplaceAll(h.transcript(strings.Fields("serve restore "+line)...), dir, "/srv"))
+	}
+	golden(t, "serve-restore", text.String())
+	at, stop := serving(t, "--data", dir+"/c")
+	if code, says := stop(); code != cmdline.ExitOK || at.Data != dir+"/c" {
+		t.Errorf("%+v, exit %d: %s", at, code, says)
 	}
 }
 
