@@ -79,60 +79,62 @@ func fullHistory(t *testing.T, c *swtest.Cluster, runs int) {
 func TestRunLogAfterARestore(t *testing.T) {
 	t.Parallel()
 	for by, unseen := range map[string]int{"a new leader": 0, "swctl serve restore": 1} {
-		t.Run(by, func(t *testing.T) { runLogAfterARestore(t, unseen) })
+		t.Run(by, func(t *testing.T) {
+			bubble(t, func(t *testing.T, c *swtest.Cluster) {
+				t.Helper()
+				runLogAfterARestore(t, c, unseen)
+			})
+		})
 	}
 }
 
-func runLogAfterARestore(t *testing.T, unseen int) {
+func runLogAfterARestore(t *testing.T, c *swtest.Cluster, unseen int) {
 	t.Helper()
-	bubble(t, func(t *testing.T, c *swtest.Cluster) {
-		t.Helper()
-		store := openLog(t)
-		older(t, c)
-		readInto(t, c, store) // a log that has begun
-		ranTimes(t, c, 2, nil)
-		backup := c.Server.Snapshot()
-		ranTimes(t, c, 4, nil)
-		time.Sleep(time.Minute)
-		ranTimes(t, c, 6, nil)
-		readInto(t, c, store)
-		holes := func() (n int) {
-			for _, e := range logged(t, store, "") {
-				if e.Kind == runlog.Hole && e.Slot == "" {
-					n++
-				}
-			}
-			return n
-		}
-		before := holes()
-		replace := c.Server.Restore
-		if unseen > 0 {
-			replace = c.Server.Renew
-		}
-		if err := replace(backup); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		ranTimes(t, c, 8, nil)
-		readInto(t, c, store)
-		kinds := make(map[runlog.Kind]int)
-		ticks := make(map[time.Time]int)
-		if n := holes() - before; n != unseen {
-			t.Errorf("%d holes about jobs, want %d", n, unseen)
-		}
-		for _, e := range logged(t, store, "job0") {
-			kinds[e.Kind]++
-			for tick := e.Tick; e.Kind == runlog.NotRun && !tick.After(e.To); tick = tick.Add(10 * time.Second) {
-				ticks[tick]++
+	store := openLog(t)
+	older(t, c)
+	readInto(t, c, store) // a log that has begun
+	ranTimes(t, c, 2, nil)
+	backup := c.Server.Snapshot()
+	ranTimes(t, c, 4, nil)
+	time.Sleep(time.Minute)
+	ranTimes(t, c, 6, nil)
+	readInto(t, c, store)
+	holes := func() (n int) {
+		for _, e := range logged(t, store, "") {
+			if e.Kind == runlog.Hole && e.Slot == "" {
+				n++
 			}
 		}
-		for tick, rows := range ticks {
-			if rows > 1 {
-				t.Errorf("%d rows account for %v", rows, tick)
-			}
+		return n
+	}
+	before := holes()
+	replace := c.Server.Restore
+	if unseen > 0 {
+		replace = c.Server.Renew
+	}
+	if err := replace(backup); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	ranTimes(t, c, 8, nil)
+	readInto(t, c, store)
+	kinds := make(map[runlog.Kind]int)
+	ticks := make(map[time.Time]int)
+	if n := holes() - before; n != unseen {
+		t.Errorf("%d holes about jobs, want %d", n, unseen)
+	}
+	for _, e := range logged(t, store, "job0") {
+		kinds[e.Kind]++
+		for tick := e.Tick; e.Kind == runlog.NotRun && !tick.After(e.To); tick = tick.Add(10 * time.Second) {
+			ticks[tick]++
 		}
-		if kinds[runlog.Ran] != 8 || kinds[runlog.NotRun] != 1 || kinds[runlog.Hole] != 1 {
-			t.Errorf("the log has %v; want 8 runs, the row of the second outage, and a hole", kinds)
+	}
+	for tick, rows := range ticks {
+		if rows > 1 {
+			t.Errorf("%d rows account for %v", rows, tick)
 		}
-	})
+	}
+	if kinds[runlog.Ran] != 8 || kinds[runlog.NotRun] != 1 || kinds[runlog.Hole] != 1 {
+		t.Errorf("the log has %v; want 8 runs, the row of the second outage, and a hole", kinds)
+	}
 }
