@@ -19,6 +19,7 @@ import (
 	"github.com/swjobs/singleworker/singleworker/admin"
 	"github.com/swjobs/singleworker/singleworker/job"
 	"github.com/swjobs/singleworker/singleworker/notify"
+	"github.com/swjobs/singleworker/singleworker/runlog"
 )
 
 // before is the entries, except runs that began after the server's data was replaced; there may be
@@ -91,10 +92,12 @@ func (c *cluster) listens(ch *child) (url string) {
 	return regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(string(log))
 }
 
-// The data of a server is replaced by an older copy, or by nothing, while a group runs on it.
-// Clients that have seen more come back: instances give their sessions up, say so, and join again;
-// so do those who only look. Jobs that were submitted and lost are gone, those that are declared
-// come back, and no run outlives its lease.
+// The data of a server is replaced by an older copy, by nothing, or by a copy that swctl serve
+// restore has renewed, while a group runs on it. Clients that have seen more come back: instances
+// give their sessions up, or find them gone, say so, and join again. So do those who only look, and
+// those who keep a position say that something is missing. Jobs that were submitted and lost are
+// gone, those that are declared come back, and no run outlives its lease. Tokens go back, but not
+// in renewed data.
 func TestServersDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	exporter := filepath.Join(t.TempDir(), "swexporter")
@@ -103,17 +106,21 @@ func TestServersDataIsReplaced(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build swexporter: %v\n%s", err, output)
 	}
-	for _, what := range []string{"restored", "emptied"} {
+	for _, what := range []string{"restored", "emptied", "renewed"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			testReplacedData(t, exporter, what == "emptied")
+			testReplacedData(t, exporter, what)
 		})
 	}
 }
 
-func testReplacedData(t *testing.T, exporter string, emptied bool) {
+func testReplacedData(t *testing.T, exporter, what string) {
 	t.Helper()
-	const given = "session given up: the server knows less than it has seen"
+	emptied, renewed := what == "emptied", what == "renewed"
+	given := "session given up: the server knows less than it has seen"
+	if renewed {
+		given = "session expired; joining again"
+	}
 	c := newCluster(t, zkserver.Start(t))
 	declared := singleworker.Job{Name: "declared", Schedule: everySecond, Handler: work}
 	var instances []*child
@@ -153,6 +160,10 @@ func testReplacedData(t *testing.T, exporter string, emptied bool) {
 	c.says(watch, `"job":"lost-000"`)
 	c.answers(pages, "lost-000")
 	c.restoredAt = time.Now()
+	if renewed {
+		c.server.Kill()
+		backup = c.renewed(swctl, backup)
+	}
 	c.server.Replace(backup)
 	c.server.Restart()
 	back := time.Now()
@@ -179,6 +190,9 @@ func testReplacedData(t *testing.T, exporter string, emptied bool) {
 		}
 	}
 	c.runsEnd()
+	if before, after := c.tokens(back); (after > before) != renewed {
+		t.Errorf("the highest token before is %#x, the lowest since %#x", before, after)
+	}
 
 	now := time.Now()
 	c.awaitSender(c.raw(""), sender.id)
@@ -188,16 +202,25 @@ func testReplacedData(t *testing.T, exporter string, emptied bool) {
 	_, err := c.admin.Trigger(t.Context(), "new", admin.TriggerOptions{WaitForHandler: true})
 	c.must(err)
 	c.awaitTold(h, notify.Failed, "new")
+	c.says(watch, `"event":"gap"`)
+	if renewed { // otherwise the server may have counted as far again when they come back
+		c.says(watch, `"what":"lost"`)
+		c.says(sender, "notifications may be missing")
+	}
 	c.says(watch, `"job":"new"`)
 	c.answers(pages, `"new"`)
 	c.answers(numbers, `job_name="new"`)
-	c.eventually("the run log to continue", func() error {
+	c.eventually("the run log to continue, after a hole", func() error {
+		holes := 0
 		for _, l := range c.logged(dir) {
-			if l.Slot == "declared" && l.Tick.After(now) {
+			if l.Kind == runlog.Hole && l.At.After(c.restoredAt) {
+				holes++
+			}
+			if l.Slot == "declared" && l.Tick.After(now) && holes > 0 {
 				return nil
 			}
 		}
-		return errors.New("there is nothing new")
+		return fmt.Errorf("there is nothing new after %d holes", holes)
 	})
 	for _, ch := range c.children {
 		select {
@@ -206,6 +229,33 @@ func testReplacedData(t *testing.T, exporter string, emptied bool) {
 		default:
 		}
 	}
+}
+
+// renewed has swctl serve restore make a directory of a backup, for Replace, whose numbers are
+// above the server's. The server does not run.
+func (c *cluster) renewed(swctl, backup string) string {
+	c.t.Helper()
+	lost := filepath.Dir(c.server.LogDir())
+	data, to := filepath.Base(lost), c.t.TempDir()
+	cmd := exec.CommandContext(c.t.Context(), swctl, "serve", "restore", "--from", filepath.Join(backup, data), "--data", filepath.Join(to, data), "--lost", lost)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("swctl serve restore: %v: %s", err, out)
+	}
+	return to
+}
+
+// tokens returns the highest token of the runs before the server's data was replaced, and the
+// lowest of those that began after a time.
+func (c *cluster) tokens(back time.Time) (before, after int64) {
+	for _, r := range c.runs("") {
+		switch {
+		case r.At.Before(c.restoredAt):
+			before = max(before, r.Token)
+		case r.At.After(back) && (after == 0 || r.Token < after):
+			after = r.Token
+		}
+	}
+	return before, after
 }
 
 // runsEnd checks that no run that the server may have lost has outlived its lease.

@@ -296,9 +296,19 @@ func TestServeKilled(t *testing.T) {
 
 // TestServeAndEnsemble exports the directory of swctl serve to the servers of an ensemble, and
 // takes the directory of its leader back. No node is lost, and both ways transactions belong to a
-// new epoch.
+// new epoch. So it is with a directory that was restored from a backup.
 func TestServeAndEnsemble(t *testing.T) {
 	t.Parallel()
+	for name, restored := range map[string]bool{"as it is": false, "restored": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testServeAndEnsemble(t, restored)
+		})
+	}
+}
+
+func testServeAndEnsemble(t *testing.T, restored bool) {
+	t.Helper()
 	dir := t.TempDir()
 	ours, err := durable.Open(durable.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -309,6 +319,11 @@ func TestServeAndEnsemble(t *testing.T) {
 	nodes := ofClients(t, conn)
 	if err := ours.Close(); err != nil {
 		t.Fatal(err)
+	}
+	above := int64(0)
+	if restored {
+		conn.Close()
+		dir, above, nodes = renew(t, dir, nodes)
 	}
 
 	e := zkserver.StartEnsemble(t, 3)
@@ -346,9 +361,39 @@ func TestServeAndEnsemble(t *testing.T) {
 		t.Fatal(err)
 	}
 	epoch := func(path string) int64 { return tree(t, again)[path].stat.Czxid >> 32 }
-	if a, b, c := epoch("/by-serve"), epoch("/by-ensemble"), epoch("/last"); a != 0 || b <= a || c <= b {
-		t.Errorf("epochs %d, %d, %d, want each to be later than the one before", a, b, c)
+	if a, b, c := epoch("/by-serve"), epoch("/by-ensemble"), epoch("/last"); a != 0 || b <= max(a, above>>32) || c <= b {
+		t.Errorf("epochs %d, %d, %d, want each to be later than the one before, from the second on above %#x", a, b, c, above)
 	}
+	if _, higher, _ := renew(t, filepath.Dir(e.Servers()[last].LogDir()), nodes); higher <= above || higher>>32 <= epoch("/last") {
+		t.Errorf("a member's directory is restored above %#x", higher)
+	}
+}
+
+// renew restores a directory of which nothing else is left, and returns the nodes that are there
+// then, which must be those that there were, but for the nodes of sessions.
+func renew(t *testing.T, dir string, were map[string]znode) (to string, above int64, nodes map[string]znode) {
+	t.Helper()
+	to = filepath.Join(t.TempDir(), "restored")
+	done, err := durable.Restore(dir, to, []string{dir}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := durable.Open(durable.Config{Dir: to, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := join(t, server.Addr())
+	nodes = ofClients(t, conn)
+	conn.Close()
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, n := range were {
+		if now, there := nodes[path]; there != (n.stat.EphemeralOwner == 0) || there && (string(now.data) != string(n.data) || now.stat.Czxid != n.stat.Czxid || now.stat.Version != n.stat.Version) {
+			t.Errorf("restored: %s is %+v, was %+v", path, now, n)
+		}
+	}
+	return to, done.Above, nodes
 }
 
 // ofClients reads all nodes but the one in which an ensemble has the addresses of its members.
