@@ -22,6 +22,7 @@ type due struct {
 	claims []time.Duration // when the claims were made, since midnight
 	runs   []time.Duration // when the handlers were called
 	slow   time.Duration   // how long it takes until a claim is written,
+	late   time.Duration   // and how much longer one of job,
 	reply  time.Duration   // and then until that is answered
 	answer error           // to a claim of job; the first one is written
 }
@@ -38,6 +39,9 @@ func newDue(t *testing.T, jobs int, slow time.Duration) *due {
 		defer d.mu.Unlock()
 		d.claims = append(d.claims, time.Since(midnight))
 		l := lever{delay: d.slow, reply: d.reply}
+		if c.Slot == "job" {
+			l.delay += d.late
+		}
 		switch {
 		case c.Slot != "job" || d.answer == nil:
 		case c.From.RunID == "":
@@ -145,6 +149,45 @@ func TestCrowdIsSentTogether(t *testing.T) {
 				if !row.stops {
 					d.stop()
 				}
+			})
+		})
+	}
+}
+
+// Results of a crowd wait until its last run begins, unless its claim takes long, or is refused.
+func TestCrowdHoldsItsResultsBack(t *testing.T) {
+	t.Parallel()
+	const tick, slow, late = time.Minute, 5 * time.Millisecond, 75 * time.Millisecond
+	for name, row := range map[string]struct {
+		late    time.Duration
+		answer  error
+		results time.Duration // after the tick
+		n       int
+	}{
+		"all are answered together": {0, nil, resultsHeld, crowd},
+		"one is late":               {late, nil, slow + late, crowd},
+		"one is refused late":       {late, ticks.ErrLimited, slow + late, crowd - 1},
+		"one is very late":          {time.Second, nil, longestHeld, crowd - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDue(t, crowd, slow)
+				d.mu.Lock()
+				d.late, d.answer = row.late, row.answer
+				d.mu.Unlock()
+				pass(tick + tick/2)
+				results := 0
+				for _, text := range d.keeper.sent[1:] {
+					if at, n, _ := strings.Cut(text, ": "); at == (tick + row.results).String() {
+						n, _ := strconv.Atoi(n)
+						results += n
+					}
+				}
+				if results != row.n {
+					t.Errorf("%d results were sent %v after the tick, want %d", results, row.results, row.n)
+				}
+				d.stop()
 			})
 		})
 	}

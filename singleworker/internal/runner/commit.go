@@ -16,6 +16,9 @@ type outbox struct {
 	told    []func(current *ticks.Record, err error) // how each of them was written
 	held    []func()                                 // record the results that are held back
 	holds   atomic.Bool                              // results are held back; changed by the loop
+	least   time.Time                                // until when they are,
+	most    time.Time                                // also while claims are under way
+	unbegun atomic.Int64                             // claims under way, and claimed runs that have not begun
 }
 
 // together is how many decisions are sent at once: those that fit in one transaction, which is on
@@ -48,17 +51,37 @@ func (o *outbox) commitAlone(c *ticks.Commit, done func(current *ticks.Record, e
 	o.cfg.Keeper.Commit([]*ticks.Commit{c}, func(_ int, current *ticks.Record, err error) { done(current, err) })
 }
 
-// Results cost more than claims, and other instances claim at the same time. So results are held
-// back for so long after a tick of that many jobs: until all have begun their runs, as a rule.
+// Results cost more than claims, and other instances claim at the same time. So after a tick of
+// that many jobs results are held back for so long, which is enough for others to begin their runs,
+// as a rule, and until this instance has begun its own. A run whose result is held back is in
+// progress for others. So a slow server has results held back for a limited time.
 const (
 	crowd       = 32
-	resultsHeld = 35 * time.Millisecond
+	resultsHeld = 60 * time.Millisecond
+	longestHeld = 100 * time.Millisecond
 )
 
 // holdBack begins to hold results back.
 func (o *outbox) holdBack() {
+	now := time.Now()
+	o.least, o.most = now.Add(resultsHeld), now.Add(longestHeld)
 	o.holds.Store(true)
-	o.after("", resultsHeld, o.release)
+	o.after("", resultsHeld, o.releaseIfDue)
+	o.after("", longestHeld, o.releaseIfDue)
+}
+
+// begun notes that a claimed run begins, or that a claim was refused. It may be called by anybody.
+func (o *outbox) begun() {
+	if o.unbegun.Add(-1) == 0 && o.holds.Load() {
+		o.box.Post(o.releaseIfDue)
+	}
+}
+
+func (o *outbox) releaseIfDue() {
+	now := time.Now()
+	if o.holds.Load() && !now.Before(o.least) && (o.unbegun.Load() == 0 || !now.Before(o.most)) {
+		o.release()
+	}
 }
 
 // hold calls record, which records a result, now or when results are released.

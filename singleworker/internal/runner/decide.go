@@ -61,6 +61,7 @@ func (r *Runner) decide(j *job) {
 	commit := &ticks.Commit{Slot: j.Name, Token: j.Lease.Token, Version: j.Version, From: *j.Record, Plan: plan, Limits: j.Policy.Limits, Gate: j.Gate}
 	var act *activity
 	if plan.Opens {
+		r.out.unbegun.Add(1)
 		if act = r.runs.begin(j, &commit.Plan); !act.always {
 			r.line.enter()
 		}
@@ -120,6 +121,7 @@ func (r *Runner) committed(j *job, commit *ticks.Commit, act *activity, current 
 			r.runs.start(j, act, *current)
 		}
 	case act != nil:
+		r.out.begun()
 		if !errors.Is(err, ticks.ErrLimited) {
 			r.cfg.Observer.Refused(j.Name, err)
 		}

@@ -147,6 +147,7 @@ type execution struct {
 
 // begin calls the handler, after BeforeTick where there is one.
 func (e *execution) begin(context.Context) error {
+	e.runs.out.begun()
 	e.runs.cfg.Observer.Started(e.act.run)
 	ctx, done, err := e.job.Lease.Begin(e.act.ctx)
 	if err == nil && ctx.Err() != nil {
