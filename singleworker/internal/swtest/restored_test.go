@@ -8,6 +8,7 @@ import (
 
 	"github.com/swjobs/singleworker/singleworker"
 	"github.com/swjobs/singleworker/singleworker/internal/swtest"
+	"github.com/swjobs/singleworker/singleworker/internal/zxids"
 	"github.com/swjobs/singleworker/singleworker/job"
 )
 
@@ -79,7 +80,7 @@ func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 				if len(ran) != len(jobs) {
 					t.Errorf("ran %v, want %q", ran, jobs)
 				}
-				if (lowest > highest) != (what == "renewed") {
+				if zxids.Restored(highest, lowest) != (what == "renewed") {
 					t.Errorf("the highest token before is %#x, and the lowest since %#x", highest, lowest)
 				}
 				for _, i := range instances {
