@@ -190,7 +190,8 @@ func testReplacedData(t *testing.T, exporter, what string) {
 		}
 	}
 	c.runsEnd()
-	if before, after := c.tokens(back); (after > before) != renewed {
+	const leap = 1 << 47 // half of the one of swctl serve restore
+	if before, after := c.tokens(back); (after-before >= leap) != renewed {
 		t.Errorf("the highest token before is %#x, the lowest since %#x", before, after)
 	}
 
