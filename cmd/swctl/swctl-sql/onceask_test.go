@@ -113,8 +113,9 @@ func testAsk(t *testing.T, g target) {
 // not say that there are none before it has the lock.
 func TestResolverBesideAWriter(t *testing.T) {
 	t.Parallel()
-	dsn := "file:" + filepath.Join(t.TempDir(), "once.db") + "?_pragma=busy_timeout(50)&_pragma=journal_mode(WAL)"
-	g := target{driver: "sqlite", dsn: dsn, d: once.SQLite}.open(t)
+	file := "file:" + filepath.Join(t.TempDir(), "once.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout"
+	g := target{driver: "sqlite", dsn: file + "(20000)", d: once.SQLite}.open(t)
+	_, hasty := openOnce(t, target{driver: "sqlite", dsn: file + "(50)", d: once.SQLite})
 	slot := g.newSlot(t)
 	if err := once.Do(t.Context(), g.db, runOf(slot, 1, 1, "run-1"), func(*sql.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestResolverBesideAWriter(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), "UPDATE once_fences SET token=token"); err != nil {
 		t.Fatal(err)
 	}
-	resolve := once.Resolver(g.db)
+	resolve := once.Resolver(hasty)
 	if effects, found, err := resolve(t.Context(), runOf(slot, 1, 2, "run-2")); err != nil || !found || effects.RunID != "run-1" {
 		t.Errorf("effects that are there: %+v, %v, %v", effects, found, err)
 	}
