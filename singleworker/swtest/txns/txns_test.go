@@ -168,19 +168,21 @@ func lostClaim() (w *writer, first zkrec.Tick) {
 	return w, first
 }
 
+// third claims a third run, at a version of the tick record, and ends the log.
+func (w *writer) third(first zkrec.Tick, version int32) {
+	claim := first
+	claim.Watermark, claim.RunID = at(2).UnixMilli(), "r3"
+	claim.Tick = claim.Watermark
+	w.write(3, 1, set(tree.Tick("j"), claim.Encode(), version))
+	w.finish()
+}
+
 // Transactions that ZooKeeper has lost are forgotten, and later ones are judged by the records that
 // it had left.
 func TestScribeAfterALoss(t *testing.T) {
 	t.Parallel()
-	third := func(w *writer, first zkrec.Tick, version int32) {
-		claim := first
-		claim.Watermark, claim.RunID = at(2).UnixMilli(), "r3"
-		claim.Tick = claim.Watermark
-		w.write(3, 1, set(tree.Tick("j"), claim.Encode(), version))
-		w.finish()
-	}
 	w, first := lostClaim()
-	third(w, first, 3) // the version that r2 had written
+	w.third(first, 3) // the version that r2 had written
 	if len(w.Violations) != 0 || len(w.Losses) != 1 || w.Losses[0].Txns != 1 {
 		t.Errorf("violations %v, losses %+v, want none and one", w.Violations, w.Losses)
 	}
@@ -189,13 +191,13 @@ func TestScribeAfterALoss(t *testing.T) {
 	}
 
 	w, first = lostClaim()
-	third(w, first, 4) // after r2
+	w.third(first, 4) // after r2
 	if len(w.Violations) == 0 || w.Violations[0].Rule != "claim" || len(w.Losses) != 0 || w.Claims[1].Lost {
 		t.Errorf("the same without a loss: violations %v, losses %v", w.Violations, w.Losses)
 	}
 
 	w, first = lostClaim()
-	third(w, first, 2) // the result of r1 is gone as well
+	w.third(first, 2) // the result of r1 is gone as well
 	if len(w.Losses) != 1 || w.Claims[0].GoneAt == 0 || w.Claims[0].Lost || !w.Claims[1].Lost {
 		t.Errorf("losses %v, claims %+v, %+v", w.Losses, w.Claims[0], w.Claims[1])
 	}
@@ -255,15 +257,8 @@ func TestRestored(t *testing.T) {
 		before.finish()
 		return before, after
 	}
-	claim := func(w *writer, version int32) {
-		third := first
-		third.Watermark, third.RunID = at(2).UnixMilli(), "r3"
-		third.Tick = third.Watermark
-		w.write(3, 1, set(tree.Tick("j"), third.Encode(), version))
-		w.finish()
-	}
 	before, after := again(len(w.all) - 1) // without the claim r2
-	claim(after, 3)
+	after.third(first, 3)
 	after.follow(before.Log)
 	r1, r2, r3 := after.Claims[0], after.Claims[1], after.Claims[2]
 	if r1.GoneAt != 0 || r1.Lost || !r2.Lost || r2.GoneAt == 0 || r3.Lost || r3.Zxid < r2.GoneAt || r2.Zxid >= r2.GoneAt || r3.Run != "r3" {
@@ -279,7 +274,7 @@ func TestRestored(t *testing.T) {
 	}
 
 	_, more := again(len(w.all) - 2) // without the result of r1, too: that is another violation
-	claim(more, 2)
+	more.third(first, 2)
 	more.follow(before.Log)
 	if r1 := more.Claims[0]; r1.GoneAt == 0 || r1.Lost || more.Restores[0].Lost != 2 || len(more.Violations) == 0 {
 		t.Errorf("%+v, restores %+v, want the result to be gone; violations %v", r1, more.Restores, more.Violations)
@@ -316,11 +311,7 @@ func TestLostAfterARestore(t *testing.T) {
 	before := &writer{scribe: newScribe("g")}
 	before.finish()
 	w, first := lostClaim()
-	third := first
-	third.Watermark, third.RunID = at(2).UnixMilli(), "r3"
-	third.Tick = third.Watermark
-	w.write(3, 1, set(tree.Tick("j"), third.Encode(), 3)) // the version that r2 had written
-	w.finish()
+	w.third(first, 3) // the version that r2 had written
 	w.follow(before.Log)
 	if r2 := w.Claims[1]; !r2.Lost || r2.GoneAt <= r2.Zxid || r2.Restore() != 0 {
 		t.Errorf("%+v was lost with restore %d, want none", r2, r2.Restore())
