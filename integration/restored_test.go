@@ -96,8 +96,8 @@ func (c *cluster) listens(ch *child) (url string) {
 // restore has renewed, while a group runs on it. Clients that have seen more come back: instances
 // give their sessions up, or find them gone, say so, and join again. So do those who only look, and
 // those who keep a position say that something is missing. Jobs that were submitted and lost are
-// gone, those that are declared come back, and no run outlives its lease. Tokens go back, but not
-// in renewed data.
+// gone, those that are declared come back, and no run outlives its lease. Only in renewed data is
+// each token higher than all before.
 func TestServersDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	exporter := filepath.Join(t.TempDir(), "swexporter")

@@ -16,8 +16,7 @@ type outbox struct {
 	told    []func(current *ticks.Record, err error) // how each of them was written
 	held    []func()                                 // record the results that are held back
 	holds   atomic.Bool                              // results are held back; changed by the loop
-	least   time.Time                                // until when they are,
-	most    time.Time                                // also while claims are under way
+	since   time.Time                                // when that began
 	unbegun atomic.Int64                             // claims under way, and claimed runs that have not begun
 }
 
@@ -63,8 +62,7 @@ const (
 
 // holdBack begins to hold results back.
 func (o *outbox) holdBack() {
-	now := time.Now()
-	o.least, o.most = now.Add(resultsHeld), now.Add(longestHeld)
+	o.since = time.Now()
 	o.holds.Store(true)
 	o.after("", resultsHeld, o.releaseIfDue)
 	o.after("", longestHeld, o.releaseIfDue)
@@ -78,8 +76,8 @@ func (o *outbox) begun() {
 }
 
 func (o *outbox) releaseIfDue() {
-	now := time.Now()
-	if o.holds.Load() && !now.Before(o.least) && (o.unbegun.Load() == 0 || !now.Before(o.most)) {
+	held := time.Since(o.since)
+	if o.holds.Load() && held >= resultsHeld && (o.unbegun.Load() == 0 || held >= longestHeld) {
 		o.release()
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // Instances that run on while ZooKeeper gets a backup put back, or all its data removed, notice
 // within a session timeout, end their leases, and join again. Jobs that were submitted after the
-// backup are gone; declared jobs come back. Tokens go back, but for a restore by swctl serve
-// restore: there each is higher than all before.
+// backup are gone; declared jobs come back. Only after a restore by swctl serve restore is
+// each token higher than all before.
 func TestInstancesThatZooKeeperHasForgotten(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"restored", "emptied", "renewed"} {

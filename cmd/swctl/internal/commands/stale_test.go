@@ -47,8 +47,8 @@ func TestWhoAllowsStale(t *testing.T) {
 	}
 }
 
-// On a server, the mark is on what is answered, in each form, and on what is not found. A change is
-// refused, for the reason that it has. With a quorum there is no mark.
+// A server without a quorum has its mark on each answer, in each form, and on an error. It refuses
+// changes, and swctl says why. With a quorum there is no mark.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	server := zkdev.Start(t, zkdev.Config{})
